@@ -1,0 +1,38 @@
+"""Regression for inputs that carry error bars (Errors-in-Variables).
+
+`import eiv` is light: torch and scikit-learn are loaded with the first name that needs them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from eiv.inputs import FlatPrior, NormalPrior
+    from eiv.prediction import Prediction
+    from eiv.regressor import EiVRegressor, fit_splits
+    from eiv.training import TrainingDivergedError
+
+__version__ = "0.1.0"
+
+__all__ = ["EiVRegressor", "FlatPrior", "NormalPrior", "Prediction", "TrainingDivergedError", "fit_splits"]
+
+_HOMES = {
+    "EiVRegressor": "eiv.regressor",
+    "FlatPrior": "eiv.inputs",
+    "NormalPrior": "eiv.inputs",
+    "Prediction": "eiv.prediction",
+    "TrainingDivergedError": "eiv.training",
+    "fit_splits": "eiv.regressor",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'eiv' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

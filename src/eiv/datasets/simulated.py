@@ -1,0 +1,95 @@
+"""The four simulated problems of the paper: table sim_data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eiv.validation import check, check_option, integer
+
+__all__ = ["SIMULATED", "Simulated", "simulate"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A row of table sim_data."""
+
+    g: Callable[[Array], Array]
+    zeta_range: tuple[float, float]
+    x_err: float
+    y_noise: float
+    n_rows: int
+
+
+def _sine(zeta: Array) -> Array:
+    return zeta + np.sin(2 * np.pi * zeta) + np.sin(4 * np.pi * zeta)
+
+
+SIMULATED: dict[str, Problem] = {
+    "linear": Problem(lambda zeta: zeta, (-1.0, 1.0), x_err=0.1, y_noise=0.2, n_rows=500),
+    "quadratic": Problem(lambda zeta: zeta**2, (-1.0, 1.0), x_err=0.1, y_noise=0.1, n_rows=500),
+    "cubic": Problem(lambda zeta: zeta**3, (-1.0, 1.0), x_err=0.2, y_noise=0.05, n_rows=1000),
+    "sine": Problem(_sine, (-0.2, 0.8), x_err=0.04, y_noise=0.01, n_rows=2000),
+}
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Rows of a simulated problem, with the truth kept.
+
+    Attributes:
+        zeta: `rows x 1`, the true inputs.
+        truth: `rows`, g(zeta).
+        X: `rows x 1`, the measured inputs.
+        y: `rows`, the measured outputs.
+
+    Examples:
+        >>> simulate("linear", n_rows=3, random_state=0).X.shape
+        (3, 1)
+
+    """
+
+    zeta: Array
+    truth: Array
+    X: Array
+    y: Array
+
+
+def simulate(name: str, n_rows: int | None = None, random_state: int | None = None) -> Simulated:
+    r"""Draw rows of one of the paper's simulated problems.
+
+    .. math:: \zeta \sim \mathrm{Uniform}, \qquad x = \zeta + \varepsilon_x, \qquad y = g(\zeta) + \varepsilon_y
+
+    Args:
+        name: "linear", "quadratic", "cubic" or "sine".
+        n_rows: the number of rows; the paper's by default.
+        random_state: seed of the draw.
+
+    Returns:
+        True inputs, truth, measured inputs (`rows x 1`) and outputs (`rows`).
+
+    Examples:
+        >>> data = simulate("quadratic", random_state=0)
+        >>> data.y.shape, bool(np.allclose(data.truth, data.zeta[:, 0] ** 2))
+        ((500,), True)
+
+    """
+    check_option("name", name, tuple(SIMULATED))
+    problem = SIMULATED[name]
+    if n_rows is None:
+        n_rows = problem.n_rows
+    check("n_rows", n_rows, integer(1))
+    random = np.random.default_rng(random_state)
+    zeta = random.uniform(*problem.zeta_range, (n_rows, 1))
+    truth = problem.g(zeta[:, 0])
+    return Simulated(
+        zeta=zeta,
+        truth=truth,
+        X=zeta + problem.x_err * random.standard_normal(zeta.shape),
+        y=truth + problem.y_noise * random.standard_normal(n_rows),
+    )

@@ -1,0 +1,110 @@
+"""The split of a prediction's variance, eq. (EiV_uncertainty), from finitely many draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["Moments", "literal_moments", "unbiased_moments"]
+
+
+@dataclass(frozen=True)
+class Moments:
+    r"""Mean and variance parts of f_theta(zeta), estimates of eq. (EiV_pred_unc) and eq. (EiV_uncertainty).
+
+    .. math:: u^2 = \mathrm{epistemic} + \mathrm{aleatoric}
+
+    An unbiased estimate of a small variance can come out negative; `Prediction` takes such a one as zero.
+
+    Attributes:
+        mean: m(x), any shape.
+        epistemic: the variance that the weights leave open, averaged over zeta; same shape.
+        aleatoric: the variance that the true input leaves open, averaged over theta; same shape.
+
+    Examples:
+        >>> Moments(torch.zeros(1), epistemic=torch.ones(1), aleatoric=torch.ones(1)).variance
+        tensor([2.])
+
+    """
+
+    mean: Tensor
+    epistemic: Tensor
+    aleatoric: Tensor
+
+    @property
+    def variance(self) -> Tensor:
+        """U squared, the sum of both parts."""
+        return self.epistemic + self.aleatoric
+
+
+def unbiased_moments(f: Tensor) -> Moments:
+    r"""Unbiased estimates of m, of u squared and of both parts, by a two-way analysis of variance within blocks.
+
+    In each of G blocks, A weight draws of each network are crossed with L zetas of the block's own. With
+    :math:`f = \mu + a_\theta + b_\zeta + c_{\theta\zeta}` (main effects and interaction),
+
+    .. math::
+        \mathrm{epistemic} = E_\zeta \mathrm{Var}_\theta f = \sigma_a^2 + \sigma_c^2, \qquad
+        \mathrm{aleatoric} = \mathrm{Var}_\zeta E_\theta f = \sigma_b^2.
+
+    The variance over theta at a fixed zeta estimates the first. The variance over zeta of the mean over theta estimates
+    :math:`\sigma_b^2 + \sigma_c^2 / (S A)`; the interaction's share is known from the residuals and is taken off.
+    Several networks are a mixture of S weight posteriors in equal parts: their draws are pooled, and the variance
+    between the networks' means, freed of their Monte Carlo error, is part of the epistemic one.
+
+    Args:
+        f: `S x G x A x L x ...`, draws of f; A >= 2; L >= 2, or L = 1 for inputs known exactly.
+
+    Returns:
+        Moments of the shape `...`.
+
+    Examples:
+        >>> zeta = torch.randn(1, 5000, 1, 5, generator=torch.Generator().manual_seed(0))
+        >>> theta = torch.randn(1, 5000, 5, 1, generator=torch.Generator().manual_seed(1))
+        >>> moments = unbiased_moments(3 * zeta + 2 * theta)
+        >>> moments.aleatoric.round(), moments.epistemic.round()
+        (tensor(9.), tensor(4.))
+
+    """
+    n_networks, _, n_theta, n_zeta = f.shape[:4]
+    within = f.var(dim=2)  # S x G x L
+    network_means = f.mean(dim=2)
+    between = network_means.var(dim=0, correction=0) - (n_networks - 1) / n_networks * within.mean(0) / n_theta
+    epistemic = (within.mean(0) + between).mean((0, 1))
+    if n_zeta == 1:
+        return Moments(f.mean((0, 1, 2, 3)), epistemic, torch.zeros_like(epistemic))
+    residuals = f - f.mean(2, keepdim=True) - f.mean(3, keepdim=True) + f.mean((2, 3), keepdim=True)
+    interaction = residuals.square().sum((2, 3)).mean((0, 1)) / ((n_theta - 1) * (n_zeta - 1))
+    over_zeta = network_means.mean(0).var(dim=1).mean(0)
+    aleatoric = over_zeta - interaction / (n_networks * n_theta)
+    return Moments(f.mean((0, 1, 2, 3)), epistemic, aleatoric)
+
+
+def literal_moments(f: Tensor) -> Moments:
+    r"""Algorithm 2 as printed, but for its misprint: L zetas are shared by all K thetas.
+
+    .. math:: m = \frac{1}{LK} \sum_{l,k} m_{lk}, \qquad u^2 = \frac{1}{LK - 1} \sum_{l,k} (m_{lk} - m)^2
+
+    The paper prints 1 / (LK - 1) outside the root, which eq. (EiV_pred_unc) does not allow. With few zetas u squared
+    falls short: of the variance that the input leaves open, it holds about the share (L - 1) / L. The parts are those
+    of the law of total variance for the drawn values, and they add up to u squared.
+
+    Args:
+        f: `K x L x ...`, the values m_lk.
+
+    Returns:
+        Moments of the shape `...`.
+
+    Examples:
+        >>> f = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> literal_moments(f).variance, f.var()
+        (tensor(1.6667), tensor(1.6667))
+
+    """
+    n_draws = f.shape[0] * f.shape[1]
+    correction = n_draws / (n_draws - 1)
+    epistemic = f.var(dim=0, correction=0).mean(0) * correction
+    aleatoric = f.mean(0).var(dim=0, correction=0) * correction
+    return Moments(f.mean((0, 1)), epistemic, aleatoric)

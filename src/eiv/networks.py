@@ -1,0 +1,294 @@
+"""Networks: the paper's, any `nn.Module` of the user's, and stacks of S of them that are evaluated at once."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from numpy.random import SeedSequence
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from eiv.streams import Purpose, child, torch_seeded
+
+__all__ = ["MaskedDropout", "NetworkStack", "paper_network"]
+
+_DROPOUTS: dict[type[nn.Module], int] = {  # how many trailing axes share one mask value
+    nn.Dropout: 0,
+    nn.Dropout1d: 1,
+    nn.Dropout2d: 2,
+    nn.Dropout3d: 3,
+}
+_ROW_MIXERS = (nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm)
+
+
+def paper_network(
+    n_inputs: int, n_outputs: int, hidden_units: int = 128, n_hidden: int = 4, dropout: float = 0.1
+) -> nn.Sequential:
+    r"""The network of the paper's experiments (its figure architecture).
+
+    .. math:: f_\theta = W_5 \circ D \circ \lambda \circ W_4 \circ \dots \circ D \circ \lambda \circ W_1
+
+    with affine maps W, leaky ReLU and dropout D after each hidden layer, and a linear head.
+
+    Args:
+        n_inputs: n_x.
+        n_outputs: n_y.
+        hidden_units: h, the units of each hidden layer.
+        n_hidden: the number of hidden layers.
+        dropout: p, the share of units that a draw of the weights drops.
+
+    Returns:
+        A module that maps `rows x n_x` to `rows x n_y`.
+
+    Examples:
+        >>> paper_network(3, 1)(torch.zeros(7, 3)).shape
+        torch.Size([7, 1])
+
+    """
+    layers: list[nn.Module] = []
+    width = n_inputs
+    for _ in range(n_hidden):
+        layers += [nn.Linear(width, hidden_units), nn.LeakyReLU(), nn.Dropout(dropout)]
+        width = hidden_units
+    return nn.Sequential(*layers, nn.Linear(width, n_outputs))
+
+
+class MaskedDropout(nn.Module):
+    """Dropout whose mask is given, not drawn: mask `D x features` times D groups of consecutive rows.
+
+    A weight draw is one mask. In training every row has a draw of its own that all of its L zetas share (the paper's
+    footnote); in prediction one draw serves all rows. Both are D groups of equal size.
+
+    Args:
+        rate: p, the probability of a zero.
+        shared_axes: trailing axes along which the mask is constant: 0 for `nn.Dropout`, 2 for `nn.Dropout2d`.
+
+    Examples:
+        >>> layer = MaskedDropout(0.5)
+        >>> layer.mask = torch.tensor([[2.0, 0.0], [0.0, 2.0]])  # two draws
+        >>> layer(torch.ones(4, 2))                              # two rows each
+        tensor([[2., 0.],
+                [2., 0.],
+                [0., 2.],
+                [0., 2.]])
+
+    """
+
+    mask: Tensor
+
+    def __init__(self, rate: float, shared_axes: int = 0) -> None:
+        super().__init__()
+        self.rate, self.shared_axes = rate, shared_axes
+        self.register_buffer("mask", torch.ones(1), persistent=False)
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Multiply each group of rows of `values`, `rows x features`, by its mask."""
+        groups = values.unflatten(0, (self.mask.shape[0], -1))
+        product: Tensor = groups * self.mask.unsqueeze(1)
+        return product.flatten(0, 1)
+
+
+@dataclass(frozen=True)
+class DropoutLayer:
+    """A dropout layer of a network: the name of its mask, its rate and the shape of one mask."""
+
+    mask_name: str
+    rate: float
+    shape: tuple[int, ...]
+
+
+class NetworkStack:
+    """S networks of one shape, their parameters stacked, evaluated together.
+
+    Network s computes what it would compute alone. The parameters carry the axis S first; gradients flow to them.
+
+    Args:
+        build: makes one network that maps `rows x n_inputs` to `rows x n_outputs`.
+        n_inputs: n_x.
+        n_outputs: n_y.
+        seeds: one a network; it fixes the initial weights.
+        device: where the parameters live.
+        dtype: their floating point type.
+
+    Attributes:
+        parameters: `{name: S x shape}`, the leaves that training moves.
+        dropout_layers: the layers that take a mask.
+        width: the largest number of values that one row has inside the network, which memory goes with.
+
+    Examples:
+        >>> seeds = SeedSequence(0).spawn(10)
+        >>> stack = NetworkStack(lambda: paper_network(2, 1), 2, 1, seeds, torch.device("cpu"))
+        >>> masks = {layer.mask_name: torch.ones(10, 1, *layer.shape) for layer in stack.dropout_layers}
+        >>> stack(masks, torch.zeros(10, 1, 7, 2)).shape  # ten networks, one weight draw, seven rows
+        torch.Size([10, 1, 7, 1])
+
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], nn.Module],
+        n_inputs: int,
+        n_outputs: int,
+        seeds: Sequence[SeedSequence],
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        built: list[nn.Module] = []
+        for seed in seeds:
+            with torch_seeded(child(seed, Purpose.INIT)):
+                module = build()
+                if not isinstance(module, nn.Module):
+                    raise TypeError(f"module must build a torch.nn.Module, got {type(module).__name__}.")
+                if any(module is other for other in built):
+                    raise ValueError("module must build a new network at every call; it returned the same one twice.")
+                built.append(module)
+        modules = [_with_masked_dropout(module) for module in built]
+        self.template = modules[0].to(dtype)
+        self.dropout_layers, self.width = _probe(self.template, n_inputs, n_outputs, dtype)
+        stacked = _stack_state(modules, device, dtype)
+        trained = {name for name, value in self.template.named_parameters() if value.requires_grad}
+        self.parameters = {name: value for name, value in stacked.items() if name in trained}
+        self.constants = {name: value for name, value in stacked.items() if name not in trained}
+        self.template.to("meta")  # only its structure is used from here on
+        for value in self.parameters.values():
+            value.requires_grad_(True)
+
+    @property
+    def n_networks(self) -> int:
+        """S."""
+        return next(iter(self.parameters.values())).shape[0]
+
+    def __call__(self, masks: dict[str, Tensor], zeta: Tensor) -> Tensor:
+        """Evaluate `zeta`, `S x D x R x n_x`: R inputs for each of D weight draws with masks `S x D x shape`.
+
+        Returns `S x D x R x n_y`.
+        """
+
+        def one_network(state: dict[str, Tensor], inputs: Tensor) -> Tensor:
+            return functional_call(self.template, state, (inputs,))  # type: ignore[no-any-return]
+
+        state, inputs = self.parameters | self.constants | masks, zeta.flatten(1, 2)
+        if self.n_networks == 1:  # plain evaluation: faster, and free of what vmap cannot do
+            outputs = one_network({name: value[0] for name, value in state.items()}, inputs[0]).unsqueeze(0)
+        else:
+            outputs = torch.vmap(one_network)(state, inputs)
+        grouped: Tensor = outputs.unflatten(1, zeta.shape[1:3])
+        return grouped
+
+    def split(self, sizes: Sequence[int]) -> list[NetworkStack]:
+        """Part the stack into stacks of `sizes` networks, in order."""
+        parts = []
+        for stop, size in zip(torch.tensor(sizes).cumsum(0).tolist(), sizes, strict=True):
+            part = copy.copy(self)
+            for name in ("parameters", "constants"):
+                state = {key: value.detach()[stop - size : stop].clone() for key, value in getattr(self, name).items()}
+                setattr(part, name, state)
+            parts.append(part)
+        return parts
+
+
+def _with_masked_dropout(module: nn.Module) -> nn.Module:
+    """A copy of `module` with every dropout layer replaced by one that takes its mask from outside."""
+    module = copy.deepcopy(module)
+    if type(module) in _DROPOUTS:
+        module = nn.Sequential(module)
+    for parent in list(module.modules()):
+        for name, layer in list(parent.named_children()):
+            if not isinstance(layer, nn.modules.dropout._DropoutNd):
+                continue
+            if type(layer) not in _DROPOUTS:
+                raise ValueError(
+                    f"module: {type(layer).__name__} is not Bernoulli dropout. Use nn.Dropout or its 1-D, 2-D and 3-D "
+                    "forms."
+                )
+            setattr(parent, name, MaskedDropout(layer.p, _DROPOUTS[type(layer)]))
+    for layer in module.modules():
+        if isinstance(layer, _ROW_MIXERS) and (layer.track_running_stats or isinstance(layer, _ROW_MIXERS[0])):
+            raise ValueError(
+                f"module: {type(layer).__name__} mixes rows or keeps running statistics, so that a row's prediction "
+                "would depend on the rows beside it. Use nn.LayerNorm or nn.GroupNorm."
+            )
+    return module
+
+
+def _probe(module: nn.Module, n_inputs: int, n_outputs: int, dtype: torch.dtype) -> tuple[list[DropoutLayer], int]:
+    """Send two rows through `module`: the shapes of its masks, its width, and whether it keeps to the contract."""
+    n_rows = 2
+    seen: dict[nn.Module, set[tuple[int, ...]]] = {}
+    width = n_inputs
+
+    def look(layer: nn.Module, inputs: tuple[Tensor, ...], output: object) -> None:
+        nonlocal width
+        if isinstance(output, Tensor):
+            width = max(width, output.numel() // n_rows)
+        if isinstance(layer, MaskedDropout):
+            seen.setdefault(layer, set()).add(tuple(inputs[0].shape))
+
+    hooks = [layer.register_forward_hook(look) for layer in module.modules()]
+    rows = torch.zeros(n_rows, n_inputs, dtype=dtype)
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            before = torch.random.get_rng_state()
+            output = module.train()(rows)
+            draws_itself = not torch.equal(before, torch.random.get_rng_state())
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if draws_itself:
+        raise ValueError(
+            "module draws random numbers in its forward pass. Randomness has to come from nn.Dropout layers, whose "
+            "masks the zetas of a row can share; those of torch.nn.functional.dropout they cannot."
+        )
+    if tuple(output.shape) != (n_rows, n_outputs):
+        raise ValueError(
+            f"module must map {n_rows} rows to shape ({n_rows}, {n_outputs}), it gave {tuple(output.shape)}."
+        )
+    return [_dropout_layer(name, layer, seen, n_rows) for name, layer in _masked_layers(module)], width
+
+
+def _masked_layers(module: nn.Module) -> list[tuple[str, MaskedDropout]]:
+    return [(name, layer) for name, layer in module.named_modules() if isinstance(layer, MaskedDropout)]
+
+
+def _dropout_layer(
+    name: str, layer: MaskedDropout, seen: dict[nn.Module, set[tuple[int, ...]]], n_rows: int
+) -> DropoutLayer:
+    shapes = seen.get(layer, set())
+    if len(shapes) != 1:
+        found = "is never used" if not shapes else f"sees different shapes: {sorted(shapes)}"
+        raise ValueError(f"module: the dropout layer {name!r} {found}; a weight draw gives it one mask.")
+    (shape,) = shapes
+    if shape[0] != n_rows:
+        raise ValueError(
+            f"module: the dropout layer {name!r} sees {shape[0]} rows where {n_rows} were given; "
+            "rows must stay the first axis up to there."
+        )
+    features = list(shape[1:])
+    shared = layer.shared_axes
+    if shared >= len(features) + (shared == 0):
+        raise ValueError(
+            f"module: the dropout layer {name!r} is {shared}-D and needs rows x channels x {shared} more axes, "
+            f"got shape {shape}."
+        )
+    features[len(features) - shared :] = [1] * shared
+    return DropoutLayer(f"{name}.mask", layer.rate, tuple(features))
+
+
+def _stack_state(modules: Sequence[nn.Module], device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Parameters and buffers of all modules but the masks, `{name: S x shape}`."""
+    masks = {f"{name}.mask" for name, _ in _masked_layers(modules[0])}
+    states = []
+    for module in modules:
+        values = [*module.named_parameters(), *module.named_buffers()]
+        states.append({name: value.detach() for name, value in values if name not in masks})
+    shapes = [{name: tuple(value.shape) for name, value in state.items()} for state in states]
+    if any(shape != shapes[0] for shape in shapes):
+        raise ValueError("module must build networks of one shape; its calls gave different parameters.")
+
+    def cast(value: Tensor) -> Tensor:
+        return value.to(device, dtype if value.is_floating_point() else value.dtype)
+
+    return {name: torch.stack([cast(state[name]) for state in states]) for name in states[0]}

@@ -1,0 +1,86 @@
+"""The bound that training climbs: eq. (mcloss) of the paper."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+from eiv.stable import log_mean_exp
+
+__all__ = ["bound", "log_likelihood", "loss"]
+
+
+def log_likelihood(f: Tensor, y: Tensor, y_noise: Tensor) -> Tensor:
+    r"""The density of the measured output under each draw.
+
+    .. math:: \log p(y | \theta, \zeta_l, \sigma_y^2) = \log \mathcal{N}(y | f_\theta(\zeta_l), \sigma_y^2)
+
+    Args:
+        f: `S x B x L x n_y`, the network's output for each row's zetas.
+        y: `S x B x n_y`, the measured outputs.
+        y_noise: `S x n_y`, sigma_y of each network and output.
+
+    Returns:
+        `S x B x L`, summed over the outputs.
+
+    Examples:
+        >>> import torch
+        >>> log_likelihood(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1), torch.ones(1, 1))
+        tensor([[[-0.9189]]])
+
+    """
+    sigma = y_noise[:, None, None, :]
+    residuals = (y.unsqueeze(2) - f) / sigma
+    return -0.5 * residuals.square().sum(-1) - (sigma.log() + 0.5 * math.log(2 * math.pi)).sum(-1)
+
+
+def bound(f: Tensor, y: Tensor, y_noise: Tensor) -> Tensor:
+    r"""The first term of eq. (mcloss) with its sign turned: what the data say for each network.
+
+    .. math:: \frac{1}{M} \sum_{m=1}^M \log\Big(\frac1L \sum_{l=1}^L p(y_m | \theta_m, \zeta_{m,l}, \sigma_y^2)\Big)
+
+    It rises with L towards the logarithm of the marginal likelihood, eq. (eiv_marginal_likelihood). With L = 1 and
+    zeta = x it is the log-likelihood of the model without errors in x.
+
+    Args:
+        f: `S x B x L x n_y`.
+        y: `S x B x n_y`.
+        y_noise: `S x n_y`.
+
+    Returns:
+        `S`, one value a network.
+
+    Examples:
+        >>> import torch
+        >>> f, y, y_noise = torch.zeros(2, 3, 5, 1), torch.zeros(2, 3, 1), torch.ones(2, 1)
+        >>> bound(f, y, y_noise)
+        tensor([-0.9189, -0.9189])
+
+    """
+    return log_mean_exp(log_likelihood(f, y, y_noise), dim=-1).mean(-1)
+
+
+def loss(f: Tensor, y: Tensor, y_noise: Tensor, kl: Tensor, n_rows: int) -> Tensor:
+    r"""Equation (mcloss): what one optimisation step of Algorithm 1 lowers.
+
+    .. math:: \mathcal{L}^{M.C.}(\phi) = -\mathrm{bound} + \frac1N D_{KL}(q_\phi(\theta) \| \pi(\theta))
+
+    Args:
+        f: `S x B x L x n_y`.
+        y: `S x B x n_y`.
+        y_noise: `S x n_y`.
+        kl: `S`, the divergence of each network's weight posterior from the prior.
+        n_rows: N, the rows of the training data (not of the minibatch).
+
+    Returns:
+        `S`, one value a network.
+
+    Examples:
+        >>> import torch
+        >>> f, y, y_noise = torch.zeros(1, 3, 5, 1), torch.zeros(1, 3, 1), torch.ones(1, 1)
+        >>> loss(f, y, y_noise, kl=torch.tensor([3.0]), n_rows=3)
+        tensor([1.9189])
+
+    """
+    return kl / n_rows - bound(f, y, y_noise)

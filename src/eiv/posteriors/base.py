@@ -1,0 +1,54 @@
+"""What every family of weight posteriors offers: the paper's three requirements on q_phi."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+from eiv.networks import NetworkStack
+from eiv.streams import Streams
+
+__all__ = ["WeightDraw", "WeightPosterior"]
+
+WeightDraw = dict[str, Tensor]
+"""D draws of theta for each network, by the randomness behind them: tensors with axes `S x D` first."""
+
+
+class WeightPosterior(Protocol):
+    r"""A family q_phi that approximates the posterior of the weights, eq. (idea_var_inf).
+
+    .. math:: \pi(\theta | \mathcal{D}, \sigma^2) \approx q_\phi(\theta)
+
+    The paper asks three things of it: that it can be sampled (`draw`), that its divergence from the prior is known
+    (`kl`), and that gradients with respect to phi pass through a draw (`evaluate`).
+
+    Attributes:
+        stack: the S networks.
+        parameters: phi, leaves with the axis S first.
+
+    Examples:
+        >>> from eiv.posteriors import FAMILIES
+        >>> sorted(FAMILIES)
+        ['bernoulli_dropout']
+
+    """
+
+    stack: NetworkStack
+
+    @property
+    def parameters(self) -> Sequence[Tensor]:
+        """Phi: what training moves."""
+
+    def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
+        """Draw theta `n_draws` times for each network, from its own stream."""
+
+    def evaluate(self, draw: WeightDraw, zeta: Tensor) -> Tensor:
+        """Compute f_theta(zeta): `S x D x R x n_x` to `S x D x R x n_y`; draw d serves the R inputs `zeta[:, d]`."""
+
+    def kl(self) -> Tensor:
+        """The divergence of q_phi from the prior N(0, lambda_theta^2), up to a constant: `S`."""
+
+    def split(self, sizes: Sequence[int]) -> Sequence[WeightPosterior]:
+        """Part the stack into stacks of `sizes` networks."""

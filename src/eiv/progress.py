@@ -1,0 +1,41 @@
+"""A progress bar for training: loss, sigma_y and time left."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Protocol
+
+from torch import Tensor
+
+
+class Report(Protocol):
+    """Called at the end of every epoch with the loss and sigma_y of each network, `S` and `S x n_y`."""
+
+    def __call__(self, epoch: int, loss: Tensor, y_noise: Tensor) -> None:
+        """Note the end of an epoch."""
+
+
+@contextlib.contextmanager
+def training_progress(n_epochs: int, y_scale: float, enabled: bool) -> Iterator[Report | None]:
+    """Show a bar for `n_epochs` epochs; `y_scale` turns sigma_y back into units of y. Nothing where not `enabled`."""
+    if not enabled:
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (
+        TextColumn("training"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("epochs  loss {task.fields[loss]:.4f}  σ_y {task.fields[y_noise]:.4g}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns) as bar:
+        task = bar.add_task("training", total=n_epochs, loss=float("nan"), y_noise=float("nan"))
+
+        def report(epoch: int, loss: Tensor, y_noise: Tensor) -> None:
+            sigma = y_scale * y_noise.square().mean().sqrt().item()
+            bar.update(task, completed=epoch, loss=loss.mean().item(), y_noise=sigma)
+
+        yield report

@@ -1,0 +1,513 @@
+"""`EiVRegressor`, the scikit-learn front door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self, overload
+
+import numpy as np
+import torch
+from numpy.random import SeedSequence
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from eiv import validation as v
+from eiv.inputs import FlatPrior, InputPrior, ZetaPosterior
+from eiv.networks import NetworkStack, paper_network
+from eiv.posteriors import FAMILIES
+from eiv.prediction import Prediction
+from eiv.progress import training_progress
+from eiv.sampling import BlockSampler, FunctionSampler, LiteralSampler
+from eiv.scaling import Scaler
+from eiv.streams import network_seeds
+from eiv.training import Schedule, train
+
+__all__ = ["EiVRegressor", "fit_splits"]
+
+Array = NDArray[np.float64]
+_KEPT_DRAWS = 2**26  # values of draws that a prediction keeps without being asked to
+_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+_SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {"unbiased": BlockSampler, "literal": LiteralSampler}
+
+
+class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    r"""Neural network regression for inputs that carry error bars.
+
+    .. math:: x = \zeta + \varepsilon_x, \qquad y = f_\theta(\zeta) + \varepsilon_y
+
+    The error of x is known (`x_err`), the true input zeta is not. The network f is fitted with that in mind
+    (eq. mcloss, Algorithm 1), and a prediction says how much of its uncertainty comes from the weights (epistemic), how
+    much from the unknown true input (aleatoric) and how much is output noise (Algorithm 2, eq. EiV_uncertainty and
+    total_unc).
+
+    Args:
+        x_err: the error of X (a standard deviation, in the units of X) that holds for all rows: a number or one value
+            a feature; 0 for exact columns. None for exact inputs: the model without Errors-in-Variables.
+        input_prior: what is believed of the true input before x is seen: "flat" (Lemma 1), or an object such as
+            `eiv.NormalPrior(std, mean)` (appendix A.2).
+        posterior: the family of the weight posterior: "bernoulli_dropout".
+        module: a callable `(n_inputs, n_outputs) -> torch.nn.Module` with dropout layers of its own, or None for the
+            paper's network.
+        hidden_units: h of the paper's network.
+        n_hidden: its number of hidden layers.
+        dropout: p of the paper's network.
+        weight_penalty: 1 / (2 lambda_theta^2), the strength of the prior of the weights.
+        epochs: how often training visits each row.
+        batch_size: rows of a minibatch.
+        learning_rate: Adam's step size.
+        y_noise_init: sigma_y before its first update, as a share of the spread of y (in units of y where `standardise`
+            is False).
+        y_noise_every: sigma_y is set to the training RMSE at the end of every such epoch.
+        n_zeta: L, draws of the true input a row, in training and a block of the prediction.
+        n_theta: K, draws of the weights a network in a prediction.
+        n_networks: networks that are trained and whose draws are pooled.
+        standardise: whether X and y are brought to mean 0 and standard deviation 1 first, and their errors with them.
+        device: "auto" (a GPU where there is one), "cpu", "cuda" or "cuda:N".
+        dtype: "float32" or "float64".
+        random_state: seed; the same one gives the same numbers on the same machine.
+        verbose: whether training shows a progress bar.
+
+    Attributes:
+        n_features_in_: n_x.
+        feature_names_in_: the names of the features, where X was a pandas table.
+        n_outputs_: n_y.
+        x_err_: `n_x`, the error that prediction takes where none is given; None after a fit with an error a row.
+        y_noise_: `n_y`, sigma_y in units of y (the root mean square over the networks).
+        loss_curve_: `epochs x n_networks`, the course of eq. (mcloss).
+        posterior_: the fitted weight posterior of the stacked networks.
+
+    Examples:
+        >>> from eiv.datasets import simulate
+        >>> data = simulate("linear", random_state=0)
+        >>> model = EiVRegressor(x_err=0.1, epochs=20, random_state=0).fit(data.X, data.y)
+        >>> mean, std = model.predict(data.X[:3], return_std=True)
+        >>> p = model.predict_distribution(data.X[:3])
+        >>> p.epistemic.shape, p.aleatoric.shape, p.noise.shape
+        ((3,), (3,), (3,))
+        >>> bool(np.allclose(p.std**2, p.epistemic**2 + p.aleatoric**2))
+        True
+        >>> curve = model.predict([[0.0], [0.5]], X_err=0)  # f itself, at inputs known exactly
+        >>> curve.shape
+        (2,)
+
+    """
+
+    _constraints: ClassVar[dict[str, v.Constraint]] = {
+        "posterior": v.option(*FAMILIES),
+        "hidden_units": v.integer(1),
+        "n_hidden": v.integer(1),
+        "dropout": v.real(0, below=1),
+        "weight_penalty": v.real(0),
+        "epochs": v.integer(1),
+        "batch_size": v.integer(1),
+        "learning_rate": v.real(0, exclusive=True),
+        "y_noise_init": v.real(0, exclusive=True),
+        "y_noise_every": v.integer(1),
+        "n_zeta": v.integer(1),
+        "n_theta": v.integer(2),
+        "n_networks": v.integer(1),
+        "standardise": v.flag(),
+        "dtype": v.option(*_DTYPES),
+    }
+
+    def __init__(
+        self,
+        x_err: ArrayLike | None = None,
+        *,
+        input_prior: Literal["flat"] | InputPrior = "flat",
+        posterior: str = "bernoulli_dropout",
+        module: Callable[[int, int], nn.Module] | None = None,
+        hidden_units: int = 128,
+        n_hidden: int = 4,
+        dropout: float = 0.1,
+        weight_penalty: float = 10.0,
+        epochs: int = 100,
+        batch_size: int = 16,
+        learning_rate: float = 1e-3,
+        y_noise_init: float = 0.5,
+        y_noise_every: int = 40,
+        n_zeta: int = 5,
+        n_theta: int = 100,
+        n_networks: int = 1,
+        standardise: bool = True,
+        device: str = "auto",
+        dtype: str = "float32",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.x_err = x_err
+        self.input_prior = input_prior
+        self.posterior = posterior
+        self.module = module
+        self.hidden_units = hidden_units
+        self.n_hidden = n_hidden
+        self.dropout = dropout
+        self.weight_penalty = weight_penalty
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.y_noise_init = y_noise_init
+        self.y_noise_every = y_noise_every
+        self.n_zeta = n_zeta
+        self.n_theta = n_theta
+        self.n_networks = n_networks
+        self.standardise = standardise
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, X_err: ArrayLike | None = None) -> Self:
+        """Fit the networks by Algorithm 1.
+
+        Args:
+            X: `rows x n_x`, the measured inputs.
+            y: `rows` or `rows x n_y`, the measured outputs.
+            X_err: the error of X where it differs from `x_err`: a number, `n_x` values, or `rows x n_x`, one for
+                each row and feature.
+
+        Returns:
+            The fitted model.
+
+        Examples:
+            >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+            >>> model = EiVRegressor(epochs=2).fit(X[:, None], y, X_err=0.1)
+
+        """
+        _fit_stack([self], [self._check_table(X, y, X_err)])
+        return self
+
+    @overload
+    def predict(self, X: Any, X_err: ArrayLike | None = None, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def predict(self, X: Any, X_err: ArrayLike | None = None, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    def predict(self, X: Any, X_err: ArrayLike | None = None, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """Predict m(x), eq. (EiV_pred_unc), and with `return_std` its uncertainty u(x).
+
+        Args:
+            X: `rows x n_x`.
+            X_err: the error of these rows, where it differs from that of the fit; 0 gives the curve f itself.
+            return_std: whether u(x) is returned too.
+
+        Returns:
+            m(x), or m(x) and u(x): `rows`, or `rows x n_y` where y had two axes.
+
+        Examples:
+            >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+            >>> mean, std = EiVRegressor(0.1, epochs=2).fit(X[:, None], y).predict([[0.0]], return_std=True)
+
+        """
+        prediction = self.predict_distribution(X, X_err, keep_draws=False)
+        return (prediction.mean, prediction.std) if return_std else prediction.mean
+
+    def predict_distribution(
+        self,
+        X: Any,
+        X_err: ArrayLike | None = None,
+        *,
+        method: Literal["unbiased", "literal"] = "unbiased",
+        keep_draws: bool | None = None,
+    ) -> Prediction:
+        """Predict with all parts of the uncertainty, by Algorithm 2.
+
+        Args:
+            X: `rows x n_x`.
+            X_err: the error of these rows, where it differs from that of the fit.
+            method: "unbiased" for blocks of thetas with fresh zetas (see `eiv.sampling.BlockSampler`), "literal" for
+                Algorithm 2 as printed but for its misprint.
+            keep_draws: whether the draws behind quantiles and samples are kept; by default where they take 256 MiB at
+                most.
+
+        Returns:
+            A `Prediction`.
+
+        Examples:
+            >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+            >>> EiVRegressor(0.1, epochs=2).fit(X[:, None], y).predict_distribution([[0.0], [1.0]])
+            Prediction(rows=2, outputs=1, draws=500)
+
+        """
+        check_is_fitted(self)
+        v.check_option("method", method, tuple(_SAMPLERS))
+        for name in ("n_theta", "n_zeta"):
+            v.check(name, getattr(self, name), self._constraints[name])
+        v.check_numeric("X", X)
+        index = getattr(X, "index", None) if hasattr(X, "columns") else None
+        x: Array = _validated(validate_data, self, X, dtype=np.float64, reset=False)
+        errors = self._errors_at_predict(X_err, len(x))
+        exact = not errors.any()
+        if not exact and self.n_zeta < 2:
+            raise ValueError("n_zeta must be at least 2 to predict inputs that have errors, got 1.")
+
+        seeds = network_seeds(self._seed, self._n_fitted_networks)
+        sampler: FunctionSampler = _SAMPLERS[method](
+            self.posterior_, x.shape[1], self.n_theta, 1 if exact else self.n_zeta, seeds
+        )
+        n_values = self.n_theta * len(seeds) * (1 if exact else self.n_zeta) * len(x) * self.n_outputs_
+        keep = n_values <= _KEPT_DRAWS if keep_draws is None else keep_draws
+        moments = np.empty((3, len(x), self.n_outputs_))
+        kept: list[NDArray[np.floating[Any]]] = []
+        for rows, inputs in self._chunks(x, errors, sampler.chunk_rows):
+            draws = self._to_y_units(sampler.draw(inputs))
+            found = sampler.moments(draws)
+            moments[:, rows] = torch.stack([found.mean, found.epistemic, found.aleatoric]).cpu().numpy()
+            if keep:
+                kept.append(draws.flatten(0, -3).to(_DTYPES[self.dtype]).cpu().numpy())
+        epistemic, aleatoric = np.sqrt(np.maximum(moments[1:], 0))
+        noise = np.broadcast_to(self.y_noise_, moments[0].shape).copy()
+
+        def shaped(values: NDArray[Any]) -> NDArray[Any]:
+            return values if self._y_has_columns else values[..., 0]
+
+        return Prediction(
+            mean=shaped(moments[0]),
+            epistemic=shaped(epistemic),
+            aleatoric=shaped(aleatoric),
+            noise=shaped(noise),
+            draws=shaped(np.concatenate(kept, axis=1)) if keep else None,
+            index=index,
+            output_names=self._output_names,
+        )
+
+    def score(self, X: Any, y: Any, X_err: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
+        """The coefficient of determination R^2 of m(x).
+
+        Args:
+            X: `rows x n_x`.
+            y: `rows` or `rows x n_y`.
+            X_err: the error of these rows, where it differs from that of the fit.
+            sample_weight: `rows`, weights of the squared errors.
+
+        Returns:
+            1 at best.
+
+        Examples:
+            >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+            >>> EiVRegressor(0.1, epochs=2).fit(X[:, None], y).score(X[:, None], y) < 1
+            True
+
+        """
+        from sklearn.metrics import r2_score  # noqa: PLC0415  (slow to import)
+
+        return float(r2_score(y, self.predict(X, X_err), sample_weight=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _check_table(self, X: Any, y: Any, X_err: ArrayLike | None) -> _Table:
+        """Check the arguments and the training data, and note their names."""
+        self._check_arguments()
+        v.check_same_rows(X=X, y=y)
+        v.check_numeric("X", X)
+        x, outputs = _validated(
+            validate_data,
+            self,
+            X,
+            y,
+            dtype=np.float64,
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=2,
+        )
+        outputs = _validated(np.asarray, outputs, dtype=np.float64)
+        self._y_has_columns = outputs.ndim == 2
+        self._output_names = tuple(map(str, y.columns)) if hasattr(y, "columns") else None
+        outputs = outputs.reshape(len(x), -1)
+        if (np.ptp(outputs, axis=0) == 0).any():
+            raise ValueError("y is constant: there is nothing to fit.")
+        self.n_outputs_ = outputs.shape[1]
+        name, given = ("X_err", X_err) if X_err is not None else ("x_err", self.x_err)
+        errors = v.check_x_err(name, 0.0 if given is None else given, *x.shape)
+        return _Table(x, errors, outputs)
+
+    def _check_arguments(self) -> None:
+        for name, constraint in self._constraints.items():
+            v.check(name, getattr(self, name), constraint)
+        if self.module is not None and not callable(self.module):
+            raise TypeError(
+                "module must be a callable (n_inputs, n_outputs) -> torch.nn.Module or None, "
+                f"got {type(self.module).__name__}."
+            )
+        _input_prior(self.input_prior)
+        _device(self.device)
+
+    def _errors_at_predict(self, X_err: ArrayLike | None, n_rows: int) -> Array:
+        if X_err is not None:
+            return v.check_x_err("X_err", X_err, n_rows, self.n_features_in_)
+        if self.x_err_ is None:
+            raise ValueError(
+                "X_err is needed: the model was fitted with an error for each row, so the errors of new rows have to "
+                "be given too (X_err=0 where they are exact)."
+            )
+        return np.asarray(self.x_err_)[None]
+
+    def _chunks(self, x: Array, errors: Array, size: int) -> Iterator[tuple[slice, ZetaPosterior]]:
+        """The posterior of zeta, standardised, for `size` rows at a time."""
+        for start in range(0, len(x), size):
+            rows = slice(start, start + size)
+            chunk = errors if len(errors) == 1 else errors[rows]
+            yield rows, self._zeta_posterior(x[rows], chunk)
+
+    def _zeta_posterior(self, x: Array, errors: Array) -> ZetaPosterior:
+        """The posterior of zeta given x in the units that the network sees: `rows x n_x`."""
+        zeta = _input_prior(self.input_prior).posterior(torch.tensor(x), torch.tensor(errors))
+        shift, scale = torch.from_numpy(self._x_scaler.shift), torch.from_numpy(self._x_scaler.scale)
+        device, dtype = _device(self.device), _DTYPES[self.dtype]
+        return ZetaPosterior(((zeta.mean - shift) / scale).to(device, dtype), (zeta.std / scale).to(device, dtype))
+
+    def _to_y_units(self, f: Tensor) -> Tensor:
+        shift, scale = (
+            torch.from_numpy(values).to(f.device) for values in (self._y_scaler.shift, self._y_scaler.scale)
+        )
+        return f.double() * scale + shift
+
+
+def fit_splits(
+    model: EiVRegressor,
+    X: Any,
+    y: Any,
+    splits: Sequence[ArrayLike],
+    X_err: ArrayLike | None = None,
+) -> list[EiVRegressor]:
+    """Fit a copy of `model` on each of several choices of rows, all of them together as one stack of networks.
+
+    The models come out as if each had been fitted alone on its rows with its own `random_state`, but sooner.
+
+    Args:
+        model: the settings; it is not fitted itself.
+        X: `rows x n_x`.
+        y: `rows` or `rows x n_y`.
+        splits: for each fit the positions of its rows.
+        X_err: as for `EiVRegressor.fit`.
+
+    Returns:
+        One fitted model a split, with its own `random_state`.
+
+    Examples:
+        >>> X, y = np.random.default_rng(0).normal(size=(2, 60))
+        >>> splits = [range(0, 40), range(20, 60)]
+        >>> models = fit_splits(EiVRegressor(0.1, epochs=2, random_state=0), X[:, None], y, splits)
+        >>> [m.predict([[0.0]]).shape for m in models]
+        [(1,), (1,)]
+
+    """
+    random = check_random_state(model.random_state)
+    models, tables = [], []
+    for split in splits:
+        rows = np.asarray(split)
+        errors = None if X_err is None else np.asarray(X_err)
+        if errors is not None and errors.ndim > 1:
+            errors = errors[rows]
+        fitted = clone(model).set_params(random_state=int(random.randint(2**31)))
+        tables.append(fitted._check_table(_safe_indexing(X, rows), _safe_indexing(y, rows), errors))
+        models.append(fitted)
+    for n_rows in sorted({len(table.x) for table in tables}):
+        chosen = [i for i, table in enumerate(tables) if len(table.x) == n_rows]
+        _fit_stack([models[i] for i in chosen], [tables[i] for i in chosen])
+    return models
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Checked training data of one model: `rows x n_x`, `1 or rows x n_x`, `rows x n_y`."""
+
+    x: Array
+    x_err: Array
+    y: Array
+
+
+def _fit_stack(models: Sequence[EiVRegressor], tables: Sequence[_Table]) -> None:
+    """Fit models of one kind, on as many rows each, as one stack of networks."""
+    first = models[0]
+    seeds: list[SeedSequence] = []
+    inputs: list[ZetaPosterior] = []
+    outputs: list[Tensor] = []
+    for model, table in zip(models, tables, strict=True):
+        model._seed = int(check_random_state(model.random_state).randint(2**31))
+        model._n_fitted_networks = model.n_networks
+        model._x_scaler = _scaler(table.x, model.standardise)
+        model._y_scaler = _scaler(table.y, model.standardise)
+        model.x_err_ = table.x_err[0] if len(table.x_err) == 1 else None
+        seeds += network_seeds(model._seed, model.n_networks)
+        y = torch.from_numpy((table.y - model._y_scaler.shift) / model._y_scaler.scale)
+        inputs += [model._zeta_posterior(table.x, table.x_err)] * model.n_networks
+        outputs += [y.to(_device(model.device), _DTYPES[model.dtype])] * model.n_networks
+
+    n_inputs, n_outputs = first.n_features_in_, first.n_outputs_
+    stack = NetworkStack(
+        lambda: _build(first, n_inputs, n_outputs),
+        n_inputs,
+        n_outputs,
+        seeds,
+        outputs[0].device,
+        outputs[0].dtype,
+    )
+    posterior = FAMILIES[first.posterior](stack, first.weight_penalty)
+    schedule = Schedule(
+        epochs=first.epochs,
+        batch_size=first.batch_size,
+        learning_rate=first.learning_rate,
+        n_zeta=first.n_zeta,
+        y_noise_init=first.y_noise_init,
+        y_noise_every=first.y_noise_every,
+    )
+    stacked = ZetaPosterior(torch.stack([zeta.mean for zeta in inputs]), torch.stack([zeta.std for zeta in inputs]))
+    y_scale = float(np.sqrt(np.mean(first._y_scaler.scale**2)))
+    with training_progress(schedule.epochs, y_scale, enabled=first.verbose) as report:
+        result = train(posterior, stacked, torch.stack(outputs), schedule, seeds, report)
+
+    sizes = [model.n_networks for model in models]
+    parts = zip(posterior.split(sizes), result.y_noise.split(sizes), result.losses.split(sizes, dim=1), strict=True)
+    for model, (part, y_noise, losses) in zip(models, parts, strict=True):
+        model.posterior_ = part
+        model.y_noise_ = y_noise.double().square().mean(0).sqrt().cpu().numpy() * model._y_scaler.scale
+        model.loss_curve_ = losses.double().cpu().numpy()
+
+
+def _build(model: EiVRegressor, n_inputs: int, n_outputs: int) -> nn.Module:
+    if model.module is not None:
+        return model.module(n_inputs, n_outputs)
+    return paper_network(n_inputs, n_outputs, model.hidden_units, model.n_hidden, model.dropout)
+
+
+def _scaler(values: Array, standardise: bool) -> Scaler:
+    return Scaler.fit(values) if standardise else Scaler.identity(values.shape[1])
+
+
+def _input_prior(prior: object) -> InputPrior:
+    if isinstance(prior, str):
+        v.check_option("input_prior", prior, ("flat",))
+        return FlatPrior()
+    if not hasattr(prior, "posterior"):
+        raise TypeError(
+            f"input_prior must be 'flat' or an input prior such as eiv.NormalPrior, got {type(prior).__name__}."
+        )
+    return prior
+
+
+def _device(device: str) -> torch.device:
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}.") from error
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device {device!r} was asked for, but torch sees no GPU here. Use device='auto' or 'cpu'.")
+    return found
+
+
+def _validated(check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Run a check of scikit-learn's and say in its words where text stands in place of a number."""
+    try:
+        return check(*args, **kwargs)
+    except ValueError as error:
+        if "could not convert string" in str(error):
+            raise ValueError(f"X and y must hold numbers only: {error}.") from error
+        raise

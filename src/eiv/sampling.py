@@ -1,0 +1,161 @@
+"""Algorithm 2: draws of f_theta(zeta) for new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from numpy.random import SeedSequence
+from torch import Tensor
+
+from eiv.decomposition import Moments, literal_moments, unbiased_moments
+from eiv.inputs.zeta import ZetaPosterior
+from eiv.posteriors import WeightPosterior
+from eiv.streams import Purpose, Streams
+
+__all__ = ["BlockSampler", "FunctionSampler", "LiteralSampler"]
+
+_BLOCK = 5  # weight draws of a network that share their zetas: as many as zetas, by the paper's L
+_CHUNK_VALUES = 2**22  # values of the widest layer that are held at once
+
+
+class FunctionSampler(Protocol):
+    r"""A way to draw f_theta(zeta) with theta ~ q_phi and zeta ~ pi(zeta | x), and the moments that go with it.
+
+    .. math:: m_{lk} = f_{\theta_k}(\zeta_l)
+
+    Examples:
+        >>> samplers: list[type[FunctionSampler]] = [BlockSampler, LiteralSampler]
+
+    """
+
+    chunk_rows: int
+    """How many rows can be drawn for at once within a fixed amount of memory."""
+
+    def draw(self, inputs: ZetaPosterior) -> Tensor:
+        """Draws for the rows of `inputs`; the axes of the draws first, `rows x n_y` last."""
+
+    def moments(self, draws: Tensor) -> Moments:
+        """Mean and variance parts of such draws, `rows x n_y`."""
+
+
+class BlockSampler:
+    r"""Draws for unbiased moments: blocks of thetas, each crossed with fresh zetas of its own.
+
+    K thetas a network stand in G blocks; the thetas of a block share L zetas. That takes K L forward passes a row, as
+    Algorithm 2 does, but with G L zetas instead of L. A draw is a function: the same thetas and the same base noise
+    serve all rows, whether they are predicted alone or together. Blocks come in pairs with opposite base noise, which
+    leaves each block a random sample and takes the error of first order out of the mean.
+
+    Args:
+        posterior: q_phi of S networks.
+        n_inputs: n_x.
+        n_theta: K, thetas a network, 2 at least.
+        n_zeta: L, zetas a block, 2 at least (1 where the inputs are exact).
+        seeds: one a network.
+
+    Examples:
+        >>> from eiv.networks import NetworkStack, paper_network
+        >>> from eiv.posteriors import BernoulliDropout
+        >>> seeds = SeedSequence(0).spawn(1)
+        >>> stack = NetworkStack(lambda: paper_network(1, 1), 1, 1, seeds, torch.device("cpu"))
+        >>> sampler = BlockSampler(BernoulliDropout(stack, 10.0), n_inputs=1, n_theta=100, n_zeta=5, seeds=seeds)
+        >>> draws = sampler.draw(ZetaPosterior(torch.zeros(7, 1), torch.full((1, 1), 0.1)))
+        >>> draws.shape  # network, block, theta, zeta, row, output
+        torch.Size([1, 20, 5, 5, 7, 1])
+        >>> sampler.moments(draws).mean.shape
+        torch.Size([7, 1])
+
+    """
+
+    def __init__(
+        self,
+        posterior: WeightPosterior,
+        n_inputs: int,
+        n_theta: int,
+        n_zeta: int,
+        seeds: Sequence[SeedSequence],
+    ) -> None:
+        parameter = posterior.parameters[0]
+        device, dtype = parameter.device, parameter.dtype
+        self.posterior = posterior
+        self.thetas_a_block = next(size for size in range(min(_BLOCK, n_theta), n_theta + 1) if n_theta % size == 0)
+        n_blocks = n_theta // self.thetas_a_block
+        streams = Streams.of(seeds, Purpose.PREDICT_WEIGHTS, device, dtype)
+        self._weights = [posterior.draw(streams, self.thetas_a_block) for _ in range(n_blocks)]
+        base = Streams.of(seeds[:1], Purpose.PREDICT_ZETA, device, dtype)
+        half = base.normal(-(-n_blocks // 2), n_zeta, n_inputs).squeeze(0)
+        self._noise = torch.stack([half, -half], dim=1).flatten(0, 1)[:n_blocks]  # G x L x n_x
+        self.chunk_rows = _chunk_rows(posterior, self.thetas_a_block * n_zeta)
+
+    @torch.no_grad()
+    def draw(self, inputs: ZetaPosterior) -> Tensor:
+        """Draw f for `inputs`, `rows x n_x`: `S x G x A x L x rows x n_y`."""
+        blocks = []
+        for weights, noise in zip(self._weights, self._noise, strict=True):
+            zeta = inputs.draw(noise.expand(len(inputs.mean), -1, -1)).transpose(0, 1)  # L x rows x n_x
+            shape = (self.posterior.stack.n_networks, self.thetas_a_block, -1, -1)
+            f = self.posterior.evaluate(weights, zeta.flatten(0, 1).expand(shape))
+            blocks.append(f.unflatten(2, zeta.shape[:2]))
+        return torch.stack(blocks, dim=1)
+
+    def moments(self, draws: Tensor) -> Moments:
+        """The analysis of variance within blocks."""
+        return unbiased_moments(draws)
+
+
+class LiteralSampler:
+    """Algorithm 2 as printed: for each row L zetas of its own, shared by K thetas of its own.
+
+    Kept for the reproduction of the paper. Its numbers for a row depend on the rows before it.
+
+    Args:
+        posterior: q_phi of S networks.
+        n_inputs: n_x.
+        n_theta: K, thetas a network.
+        n_zeta: L.
+        seeds: one a network.
+
+    Examples:
+        >>> from eiv.networks import NetworkStack, paper_network
+        >>> from eiv.posteriors import BernoulliDropout
+        >>> seeds = SeedSequence(0).spawn(1)
+        >>> stack = NetworkStack(lambda: paper_network(1, 1), 1, 1, seeds, torch.device("cpu"))
+        >>> sampler = LiteralSampler(BernoulliDropout(stack, 10.0), n_inputs=1, n_theta=100, n_zeta=5, seeds=seeds)
+        >>> sampler.draw(ZetaPosterior(torch.zeros(7, 1), torch.full((1, 1), 0.1))).shape
+        torch.Size([100, 5, 7, 1])
+
+    """
+
+    def __init__(
+        self,
+        posterior: WeightPosterior,
+        n_inputs: int,
+        n_theta: int,
+        n_zeta: int,
+        seeds: Sequence[SeedSequence],
+    ) -> None:
+        parameter = posterior.parameters[0]
+        self.posterior, self.n_theta, self._base_shape = posterior, n_theta, (n_zeta, n_inputs)
+        self._weights = Streams.of(seeds, Purpose.PREDICT_WEIGHTS, parameter.device, parameter.dtype)
+        self._zetas = Streams.of(seeds[:1], Purpose.PREDICT_ZETA, parameter.device, parameter.dtype)
+        self.chunk_rows = _chunk_rows(posterior, n_zeta)
+
+    @torch.no_grad()
+    def draw(self, inputs: ZetaPosterior) -> Tensor:
+        """Draw f for `inputs`, `rows x n_x`: `S K x L x rows x n_y`, all networks pooled."""
+        n_rows = len(inputs.mean)
+        zeta = inputs.draw(self._zetas.normal(n_rows, *self._base_shape).squeeze(0))
+        zeta = zeta.expand(self.posterior.stack.n_networks, -1, -1, -1)
+        draws = [self.posterior.evaluate(self.posterior.draw(self._weights, n_rows), zeta) for _ in range(self.n_theta)]
+        return torch.stack(draws, dim=1).flatten(0, 1).transpose(1, 2)
+
+    def moments(self, draws: Tensor) -> Moments:
+        """Algorithm 2's m and u, and the parts of u."""
+        return literal_moments(draws)
+
+
+def _chunk_rows(posterior: WeightPosterior, passes_a_row: int) -> int:
+    stack = posterior.stack
+    return max(1, _CHUNK_VALUES // (stack.n_networks * passes_a_row * stack.width))

@@ -1,0 +1,136 @@
+"""Checks of what a user hands in. Every error names the argument, what it got and what it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """What an argument may be: a test and the words for it."""
+
+    holds: Callable[[Any], bool]
+    words: str
+
+
+def integer(minimum: int) -> Constraint:
+    """A whole number from `minimum` up."""
+    return Constraint(
+        lambda value: isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= minimum,
+        f"a whole number of at least {minimum}",
+    )
+
+
+def real(minimum: float, below: float = math.inf, *, exclusive: bool = False) -> Constraint:
+    """A finite number from `minimum` (itself excluded where `exclusive`) to below `below`."""
+
+    def holds(value: object) -> bool:
+        if (
+            not isinstance(value, int | float | np.integer | np.floating)
+            or isinstance(value, bool)
+            or not math.isfinite(value)
+        ):
+            return False
+        number = float(value)
+        return (number > minimum if exclusive else number >= minimum) and number < below
+
+    words = f"above {minimum:g}" if exclusive else f"of at least {minimum:g}"
+    return Constraint(holds, f"a number {words}" + (f" and below {below:g}" if below < math.inf else ""))
+
+
+def option(*known: str) -> Constraint:
+    """One of some words."""
+    return Constraint(lambda value: isinstance(value, str) and value in known, _listed(known))
+
+
+def flag() -> Constraint:
+    """True or False."""
+    return Constraint(lambda value: isinstance(value, bool | np.bool_), "True or False")
+
+
+def check(name: str, value: object, constraint: Constraint) -> None:
+    """Raise a ValueError where `value` does not fit."""
+    if not constraint.holds(value):
+        raise ValueError(f"{name} must be {constraint.words}, got {value!r}.")
+
+
+def check_option(name: str, value: object, known: Sequence[str]) -> None:
+    """Raise a ValueError that lists the `known` options where `value` is not among them."""
+    check(name, value, option(*known))
+
+
+def check_random_generator(random_state: int | np.random.Generator | None) -> np.random.Generator:
+    """A generator of random numbers for `random_state`."""
+    return np.random.default_rng(random_state)
+
+
+def check_same_rows(**tables: Any) -> None:
+    """Raise a ValueError where tables differ in their number of rows."""
+    rows = {name: _n_rows(table) for name, table in tables.items()}
+    known = {name: n for name, n in rows.items() if n is not None}
+    if len(set(known.values())) > 1:
+        counts = ", ".join(f"{name} has {n}" for name, n in known.items())
+        raise ValueError(f"The arguments must have the same number of rows: {counts}.")
+
+
+def check_numeric(name: str, table: Any) -> None:
+    """Raise a ValueError that names the columns of `table` that hold text."""
+    columns = getattr(table, "columns", None)
+    if columns is None or not hasattr(table, "dtypes"):
+        return
+    bad = [
+        str(column) for column, kind in zip(columns, table.dtypes, strict=True) if not _is_numeric(table, column, kind)
+    ]
+    if bad:
+        raise ValueError(
+            f"{name} must hold numbers only; these columns do not: {', '.join(bad)}. Drop or encode them first."
+        )
+
+
+def check_x_err(name: str, x_err: object, n_rows: int, n_features: int) -> Array:
+    """The error of the input as an array of shape `1 x n_x` (all rows alike) or `rows x n_x`.
+
+    Takes a number, one value a feature (`n_x`), or one value for each row and feature (`rows x n_x`).
+    """
+    takes = f"a number, {n_features} values (one a feature) or shape ({n_rows}, {n_features}) (one a row and feature)"
+    try:
+        errors = np.asarray(x_err, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be {takes}, got {x_err!r}.") from error
+    if errors.shape not in {(), (n_features,), (n_rows, n_features)}:
+        raise ValueError(f"{name} must be {takes}, got shape {errors.shape}.")
+    if not np.isfinite(errors).all():
+        raise ValueError(f"{name} must be finite, but holds NaN or infinity.")
+    if (errors < 0).any():
+        raise ValueError(f"{name} must not be negative, got {errors.min():g}.")
+    return np.array(np.broadcast_to(errors, (1 if errors.ndim < 2 else n_rows, n_features)))
+
+
+def _n_rows(table: Any) -> int | None:
+    shape = getattr(table, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if shape else None
+    return len(table) if hasattr(table, "__len__") else None
+
+
+def _is_numeric(table: Any, column: Any, kind: Any) -> bool:
+    if getattr(kind, "kind", "O") in "biuf":
+        return True
+    try:
+        np.asarray(table[column], dtype=float)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _listed(known: Sequence[str]) -> str:
+    words = [repr(word) for word in known]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

@@ -1,0 +1,39 @@
+"""Shared scenarios. Two workers share two cores, so each keeps to one thread."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.random import SeedSequence
+
+from eiv.networks import NetworkStack, paper_network
+from eiv.posteriors import BernoulliDropout
+
+torch.set_num_threads(1)
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
+def dtype(request):
+    return request.param
+
+
+@pytest.fixture
+def line():
+    """Forty noisy rows of a straight line: X, y."""
+    random = np.random.default_rng(0)
+    zeta = random.uniform(-1, 1, (40, 1))
+    return zeta + 0.1 * random.standard_normal((40, 1)), 2 * zeta[:, 0] + 0.1 * random.standard_normal(40)
+
+
+def small_posterior(n_networks=2, n_inputs=1, n_outputs=1, dropout=0.2, dtype=torch.float32, hidden_units=8):
+    """Bernoulli dropout on small networks of the paper's kind."""
+    seeds = SeedSequence(0).spawn(n_networks)
+    stack = NetworkStack(
+        lambda: paper_network(n_inputs, n_outputs, hidden_units, dropout=dropout),
+        n_inputs,
+        n_outputs,
+        seeds,
+        CPU,
+        dtype,
+    )
+    return BernoulliDropout(stack, weight_penalty=10.0)

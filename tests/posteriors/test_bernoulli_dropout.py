@@ -1,0 +1,68 @@
+import pytest
+import torch
+from numpy.random import SeedSequence
+from torch import nn
+
+from conftest import CPU, small_posterior
+from eiv.networks import NetworkStack
+from eiv.posteriors import BernoulliDropout
+from eiv.streams import Streams
+
+
+def streams(n_networks=2, dtype=torch.float32):
+    return Streams(SeedSequence(3).spawn(n_networks), CPU, dtype)
+
+
+def test_a_row_has_one_mask_that_its_zetas_share(dtype):
+    posterior = small_posterior(dtype=dtype, hidden_units=32)
+    f = posterior.evaluate(posterior.draw(streams(dtype=dtype), 6), torch.ones(2, 6, 5, 1, dtype=dtype)).squeeze(-1)
+    assert torch.equal(f, f[:, :, :1].expand_as(f))
+    for values in f[:, :, 0]:
+        assert len(values.unique()) == 6
+    assert not (f[0] == f[1]).any()
+
+
+def test_masks_keep_the_right_share_and_have_mean_one():
+    n = 200_000
+    for rate in (0.0, 0.1, 0.5):
+        masks = streams().masks(rate, n)
+        dropped = (masks == 0).double().mean(1)
+        assert ((dropped - rate).abs() <= 4 * (rate * (1 - rate) / n) ** 0.5 + 1 / 2**16).all()
+        spread = (rate / (1 - rate) / n) ** 0.5
+        assert ((masks.double().mean(1) - 1).abs() <= 4 * spread + 1e-6).all()
+
+
+def test_kl_is_the_papers_and_so_is_its_gradient(dtype):
+    posterior = small_posterior(dropout=0.2, dtype=dtype)
+    squares = sum(value.detach().double().square().flatten(1).sum(1) for value in posterior.parameters)
+    torch.testing.assert_close(posterior.kl().detach().double(), 0.8 * 10 * squares, rtol=1e-5, atol=0)
+    posterior.kl().sum().backward()
+    for value in posterior.parameters:
+        torch.testing.assert_close(value.grad, 2 * 0.8 * 10 * value.detach())
+
+
+def test_gradients_pass_through_a_draw():
+    posterior = small_posterior(dtype=torch.float64, hidden_units=4)
+    draw, zeta = posterior.draw(streams(dtype=torch.float64), 3), torch.randn(2, 3, 5, 1, dtype=torch.float64)
+
+    def f(*values):
+        posterior.stack.parameters = dict(zip(posterior.stack.parameters, values, strict=True))
+        return posterior.evaluate(draw, zeta)
+
+    assert torch.autograd.gradcheck(f, tuple(posterior.parameters))
+
+
+def test_networks_have_streams_of_their_own():
+    seeds = SeedSequence(3).spawn(10)
+    together, alone = Streams(seeds, CPU), Streams(seeds[7:8], CPU)
+    assert torch.equal(together.masks(0.3, 4, 5)[7], alone.masks(0.3, 4, 5)[0])
+    assert torch.equal(together.normal(4, 5)[7], alone.normal(4, 5)[0])
+    assert torch.equal(together.permutations(9)[7], alone.permutations(9)[0])
+
+
+def test_a_module_without_dropout_is_refused_with_the_reason():
+    stack = NetworkStack(lambda: nn.Linear(2, 1), 2, 1, SeedSequence(0).spawn(1), CPU)
+    with pytest.raises(
+        ValueError, match=r"no dropout layer.*epistemic uncertainty would be zero.*Add torch.nn.Dropout"
+    ):
+        BernoulliDropout(stack, 10.0)

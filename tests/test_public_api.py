@@ -1,0 +1,72 @@
+"""The public API is a list, every name on it is explained, and importing it is cheap."""
+
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import eiv
+
+ROOT = Path(__file__).parents[1]
+MODULES = [name for _, name, _ in pkgutil.walk_packages(eiv.__path__, "eiv.")]
+NAMES = sorted(
+    {
+        (value.__module__, name)
+        for module in ["eiv", *MODULES]
+        for name in getattr(importlib.import_module(module), "__all__", [])
+        if inspect.isclass(value := getattr(importlib.import_module(module), name)) or inspect.isfunction(value)
+    }
+)
+
+
+def test_the_public_names_are_these():
+    assert eiv.__all__ == [
+        "EiVRegressor",
+        "FlatPrior",
+        "NormalPrior",
+        "Prediction",
+        "TrainingDivergedError",
+        "fit_splits",
+    ]
+
+
+def test_the_reference_page_lists_the_public_names():
+    page = (ROOT / "docs" / "reference.md").read_text()
+    for module, name in NAMES:
+        assert f"`{name}`" in page, f"docs/reference.md does not list {module}.{name}"
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES, ids=[name for _, name in NAMES])
+def test_every_public_name_has_a_docstring_with_an_example(module, name):
+    value = getattr(importlib.import_module(module), name)
+    assert ">>>" in (inspect.getdoc(value) or "")
+    for method, function in inspect.getmembers(value, inspect.isfunction):
+        if not method.startswith("_") and function.__module__.startswith("eiv."):
+            assert inspect.getdoc(function), f"{name}.{method} has no docstring"
+
+
+@pytest.mark.parametrize(
+    ("statement", "unwanted"),
+    [
+        ("import eiv", ("matplotlib", "pandas", "typer", "rich")),
+        (
+            "from eiv import EiVRegressor",
+            ("matplotlib", "typer", "rich"),
+        ),  # scikit-learn itself imports pandas
+    ],
+)
+def test_import_is_light(statement, unwanted):
+    code = f"{statement}; import sys; print([name for name in {unwanted} if name in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
+
+
+def test_every_public_name_can_be_had():
+    assert all(getattr(eiv, name) for name in eiv.__all__)
+    assert set(eiv.__all__) < set(dir(eiv))
+    with pytest.raises(AttributeError, match="no attribute 'Regressor'"):
+        eiv.Regressor  # noqa: B018

@@ -1,0 +1,223 @@
+"""The estimator's contract."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+import torch
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from conftest import small_posterior  # noqa: F401  (keeps torch to one thread)
+from eiv import EiVRegressor, NormalPrior, TrainingDivergedError, fit_splits
+from test_networks import SmallConv
+
+FAST = {"hidden_units": 16, "epochs": 5, "n_theta": 10, "random_state": 0}
+
+
+@parametrize_with_checks(
+    [
+        EiVRegressor(hidden_units=32, epochs=60, n_theta=10, weight_penalty=0.1),
+        EiVRegressor(x_err=0.1, hidden_units=32, epochs=60, n_theta=10, weight_penalty=0.1, n_networks=2),
+    ]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def test_same_seed_same_numbers(line):
+    X, y = line
+    first, second = (EiVRegressor(0.1, **FAST).fit(X, y).predict(X, return_std=True) for _ in range(2))
+    assert np.array_equal(first, second)
+    model = EiVRegressor(0.1, **FAST).fit(X, y)
+    assert np.array_equal(model.predict(X), model.predict(X))
+    other = EiVRegressor(0.1, **(FAST | {"random_state": 1})).fit(X, y)
+    assert not np.allclose(other.predict(X), first[0])
+
+
+@pytest.mark.parametrize("n_networks", [1, 3])
+def test_prediction_has_the_parts_of_the_design(line, n_networks):
+    X, y = line
+    p = EiVRegressor(0.1, n_networks=n_networks, **FAST).fit(X, y).predict_distribution(X)
+    assert p.mean.shape == (40,)
+    assert p.draws.shape == (n_networks * 50, 40)
+    np.testing.assert_allclose(p.std**2, p.epistemic**2 + p.aleatoric**2)
+    assert (p.epistemic > 0).all()
+    assert (p.aleatoric > 0).mean() > 0.5
+    np.testing.assert_allclose(p.draws.mean(0), p.mean, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(p.noise, p.noise[0])
+
+
+def test_no_error_is_the_model_without_errors_in_variables(line):
+    X, y = line
+    models = [EiVRegressor(x_err, **FAST).fit(X, y) for x_err in (None, 0, 0.0, [0.0])]
+    for model in models:
+        p = model.predict_distribution(X)
+        assert (p.aleatoric == 0).all()
+        assert np.array_equal(p.mean, models[0].predict(X))
+
+
+def test_curve_at_exact_inputs(line):
+    X, y = line
+    model = EiVRegressor(0.3, **FAST).fit(X, y)
+    p = model.predict_distribution(X, X_err=0)
+    assert (p.aleatoric == 0).all()
+    assert not np.allclose(p.mean, model.predict(X))
+
+
+@pytest.mark.parametrize("method", ["unbiased", "literal"])
+def test_prediction_goes_through_in_chunks(line, method, monkeypatch):
+    X, y = line
+    model = EiVRegressor(0.1, n_networks=2, dtype="float64", **FAST).fit(X, y)
+    whole = model.predict_distribution(X, method=method)
+    monkeypatch.setattr("eiv.sampling._CHUNK_VALUES", 16 * 2 * 50 * 3)
+    parts = model.predict_distribution(X, method=method)
+    if method == "unbiased":
+        np.testing.assert_allclose(parts.mean, whole.mean)
+        np.testing.assert_allclose(parts.draws, whole.draws)
+    assert parts.draws.shape == whole.draws.shape
+
+
+def test_draws_are_dropped_where_they_are_many(line, monkeypatch):
+    X, y = line
+    model = EiVRegressor(0.1, **FAST).fit(X, y)
+    monkeypatch.setattr("eiv.regressor._KEPT_DRAWS", 1999)
+    assert model.predict_distribution(X).draws is None
+    assert model.predict_distribution(X, keep_draws=True).draws.shape == (50, 40)
+    assert model.predict_distribution(X[:39]).draws is not None
+
+
+def test_pandas_names_are_kept(line):
+    X, y = line
+    table = pd.DataFrame({"length": X[:, 0], "width": X[:, 0] ** 2}, index=[f"r{i}" for i in range(40)])
+    target = pd.DataFrame({"mass": y, "price": y**2})
+    model = EiVRegressor([0.1, 0.0], **FAST).fit(table, target)
+    assert list(model.feature_names_in_) == ["length", "width"]
+    frame = model.predict_distribution(table.iloc[:3]).to_frame()
+    assert list(frame.index) == ["r0", "r1", "r2"]
+    assert ("mass", "mean") in frame
+    assert model.predict(table).shape == (40, 2)
+    assert model.y_noise_.shape == (2,)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(table.rename(columns={"width": "depth"}))
+
+
+def test_standardisation_makes_units_irrelevant(line):
+    X, y = line
+    settings = FAST | {"dtype": "float64"}
+    plain = EiVRegressor(0.1, **settings).fit(X, y).predict_distribution(X)
+    scaled = EiVRegressor(100.0, **settings).fit(1000 * X + 5, 0.01 * y - 3).predict_distribution(1000 * X + 5)
+    np.testing.assert_allclose(scaled.mean, 0.01 * plain.mean - 3, rtol=1e-6)
+    for part in ("epistemic", "aleatoric", "noise"):
+        np.testing.assert_allclose(getattr(scaled, part), 0.01 * getattr(plain, part), rtol=1e-6)
+
+
+def test_columns_without_spread_map_to_zero(line):
+    X, y = line
+    wide = np.column_stack([X, np.full(40, 7.0)])
+    model = EiVRegressor([0.1, 1.0], **FAST).fit(wide, y)
+    moved = wide + np.array([0.0, 100.0])
+    assert np.array_equal(model.predict(wide), model.predict(moved))
+
+
+def test_errors_of_each_row(line):
+    X, y = line
+    errors = np.where(np.arange(40) < 20, 0.0, 0.4)[:, None]
+    model = EiVRegressor(**FAST).fit(X, y, X_err=errors)
+    p = model.predict_distribution(X, X_err=errors)
+    assert (p.aleatoric[:20] < 1e-6).all()
+    assert (p.aleatoric[20:] > 0).all()
+    with pytest.raises(ValueError, match="X_err is needed"):
+        model.predict(X)
+    with pytest.raises(ValueError, match=r"X_err must be .* got shape \(40, 1\)"):
+        model.predict(X[:5], X_err=errors)
+
+
+def test_normal_prior_narrows_the_posterior_of_the_input(line):
+    X, y = line
+    flat = EiVRegressor(0.5, **FAST).fit(X, y).predict_distribution(X)
+    narrow = EiVRegressor(0.5, input_prior=NormalPrior(std=0.2), **FAST).fit(X, y).predict_distribution(X)
+    assert narrow.aleatoric.mean() < 0.7 * flat.aleatoric.mean()
+
+
+def test_own_module():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 12))
+    y = X[:, :3].sum(1)
+    model = EiVRegressor(0.1, module=SmallConv, n_networks=2, **FAST).fit(X, y)
+    p = model.predict_distribution(X)
+    assert (p.epistemic > 0).all()
+    assert model.loss_curve_.shape == (5, 2)
+    with pytest.raises(ValueError, match="no dropout layer"):
+        EiVRegressor(module=torch.nn.Linear).fit(X, y)
+    with pytest.raises(TypeError, match="module must be a callable"):
+        EiVRegressor(module=3).fit(X, y)
+
+
+def test_splits_fitted_together_equal_splits_fitted_alone(line):
+    X, y = line
+    model = EiVRegressor(0.1, dtype="float64", **FAST)
+    splits = [train for train, _ in KFold(3, shuffle=True, random_state=0).split(X)]
+    errors = np.full((40, 1), 0.1)
+    for together, rows in zip(fit_splits(model, X, y, splits, X_err=errors), splits, strict=True):
+        alone = clone(together).fit(X[rows], y[rows], X_err=errors[rows])
+        np.testing.assert_allclose(together.predict(X, 0.1), alone.predict(X, 0.1), rtol=1e-9)
+        np.testing.assert_allclose(together.y_noise_, alone.y_noise_)
+
+
+def test_ensemble_pools_the_draws_of_its_networks(line):
+    X, y = line
+    pooled = EiVRegressor(0.1, n_networks=4, **FAST).fit(X, y).predict_distribution(X)
+    by_network = pooled.draws.reshape(4, 50, 40)
+    between = by_network.mean(1).var(0)
+    assert (pooled.epistemic**2 > 0.5 * between).all()
+    np.testing.assert_allclose(pooled.std**2, pooled.draws.var(0), rtol=0.25)
+
+
+def test_errors_travel_as_metadata(line):
+    X, y = line
+    errors = np.full((40, 1), 0.1)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = (
+            EiVRegressor(**FAST)
+            .set_fit_request(X_err=True)
+            .set_predict_request(X_err=True)
+            .set_score_request(X_err=True)
+        )
+        pipeline = make_pipeline(StandardScaler(), model).fit(X, y, X_err=errors)
+        assert pipeline.predict(X, X_err=errors).shape == (40,)
+        scores = cross_validate(model, X, y, cv=3, params={"X_err": errors}, error_score="raise")["test_score"]
+        assert np.isfinite(scores).all()
+        search = GridSearchCV(model, {"epochs": [1, 5]}, cv=2, error_score="raise").fit(X, y, X_err=errors)
+        assert search.best_params_["epochs"] in (1, 5)
+
+
+def test_divergence_is_an_error_not_a_nan(line):
+    X, y = line
+    with pytest.raises(TrainingDivergedError, match="Lower learning_rate"):
+        EiVRegressor(0.1, **FAST | {"learning_rate": 1e30}).fit(X, y)
+
+
+def test_progress_bar_shows_loss_noise_and_time(line, capsys):
+    X, y = line
+    EiVRegressor(0.1, **FAST, verbose=True).fit(X, y)
+    shown = capsys.readouterr().out
+    assert "5/5 epochs" in shown
+    assert "loss" in shown
+    assert "σ_y" in shown
+    assert "0:00:00" in shown
+    EiVRegressor(0.1, **FAST).fit(X, y)
+    assert capsys.readouterr().out == ""
+
+
+def test_global_generators_are_left_alone(line):
+    X, y = line
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    EiVRegressor(0.1, **FAST).fit(X, y).predict(X)
+    assert torch.equal(before[0], torch.random.get_rng_state())
+    assert np.array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002

@@ -1,0 +1,125 @@
+"""Algorithm 1, by a posterior that records what it is shown and by stacks of small networks."""
+
+import pytest
+import torch
+from numpy.random import SeedSequence
+from torch import nn
+
+from conftest import CPU, small_posterior
+from eiv.inputs import ZetaPosterior
+from eiv.networks import NetworkStack
+from eiv.streams import Streams
+from eiv.training import Schedule, TrainingDivergedError, train, training_rmse
+
+SCHEDULE = Schedule(epochs=4, batch_size=16, learning_rate=1e-3, n_zeta=5, y_noise_init=0.5, y_noise_every=2)
+
+
+class RecordingLine:
+    """f = w zeta + noise of a given size from the draw, for S networks; keeps the zetas of each step."""
+
+    def __init__(self, n_networks, spread=0.0):
+        self.stack = NetworkStack(lambda: nn.Linear(1, 1, bias=False), 1, 1, SeedSequence(0).spawn(n_networks), CPU)
+        self.spread, self.seen = spread, []
+
+    @property
+    def parameters(self):
+        return list(self.stack.parameters.values())
+
+    def draw(self, streams, n_draws):
+        return {"shift": streams.normal(n_draws)}
+
+    def evaluate(self, draw, zeta):
+        self.seen.append(zeta.detach().clone())
+        return self.stack({}, zeta) + self.spread * draw["shift"][:, :, None, None]
+
+    def kl(self):
+        return self.parameters[0].square().flatten(1).sum(1)
+
+
+def rows(n_networks, n_rows):
+    x = torch.arange(n_networks * n_rows, dtype=torch.float32).reshape(n_networks, n_rows, 1) / 100
+    return ZetaPosterior(x, torch.zeros(n_networks, 1, 1)), 2 * x + 0.3 * torch.randn(x.shape)
+
+
+def test_every_epoch_visits_every_row_of_each_network_once():
+    inputs, y = rows(3, 40)
+    posterior = RecordingLine(3)
+    schedule = Schedule(**{**SCHEDULE.__dict__, "y_noise_every": 100})
+    train(posterior, inputs, y, schedule, SeedSequence(0).spawn(3))
+    assert [zeta.shape[1] for zeta in posterior.seen] == [16, 16, 8] * 4
+    orders = [torch.cat(posterior.seen[i : i + 3], dim=1)[:, :, 0] for i in range(0, 12, 3)]
+    for order in orders:
+        torch.testing.assert_close(order.sort(dim=1).values, inputs.mean)
+    assert not torch.equal(orders[0], orders[1])
+    assert not torch.equal(orders[0][0].argsort(0), orders[0][1].argsort(0))
+
+
+def test_zetas_scatter_around_x_and_are_fresh_in_every_step():
+    x = torch.zeros(1, 4000, 1)
+    posterior = RecordingLine(1)
+    schedule = Schedule(epochs=2, batch_size=1000, learning_rate=1e-3, n_zeta=5, y_noise_init=0.5, y_noise_every=9)
+    train(posterior, ZetaPosterior(x, torch.full((1, 1, 1), 0.2)), x, schedule, SeedSequence(0).spawn(1))
+    assert {tuple(zeta.shape) for zeta in posterior.seen} == {(1, 1000, 5, 1)}
+    zetas = torch.stack(posterior.seen)
+    assert abs(zetas.std() - 0.2) < 4 * 0.2 / (2 * zetas.numel()) ** 0.5
+    assert len(zetas.unique()) > 0.99 * zetas.numel()
+
+
+def test_y_noise_is_the_training_rmse_of_each_network():
+    inputs, y = rows(2, 40)
+    posterior = RecordingLine(2)
+    result = train(posterior, inputs, y, SCHEDULE, SeedSequence(0).spawn(2))
+    fitted = posterior.stack({}, inputs.mean.unsqueeze(2)).squeeze(2)
+    torch.testing.assert_close(result.y_noise, (y - fitted).square().mean(1).sqrt(), rtol=1e-4, atol=1e-5)
+
+
+def test_y_noise_is_updated_every_nth_epoch_only():
+    inputs, y = rows(1, 40)
+    seen = []
+    train(
+        RecordingLine(1),
+        inputs,
+        y,
+        SCHEDULE,
+        SeedSequence(0).spawn(1),
+        lambda e, loss, noise: seen.append(noise.item()),
+    )
+    assert seen[0] == 0.5
+    assert seen[1] != 0.5
+    assert seen[1] == seen[2]
+    assert seen[3] != seen[2]
+
+
+def test_training_rmse_is_free_of_the_monte_carlo_error_of_m():
+    """With draws of spread 1 around w x, ten draws a row would raise the mean square by 0.1."""
+    inputs, _ = rows(1, 4000)
+    posterior = RecordingLine(1, spread=1.0)
+    y = posterior.stack({}, inputs.mean.unsqueeze(2)).squeeze(2).detach() + 0.5 * torch.randn(1, 4000, 1)
+    seeds = SeedSequence(5).spawn(1)
+    squares = training_rmse(posterior, inputs, y, Streams(seeds, CPU), 500).square().item()
+    # (y - m^)^2 - s^2/10 has variance below 2 (0.25 + 0.1)^2 + 2 * 0.01 / 9 a row
+    assert abs(squares - 0.25) < 4 * (0.25 / 4000) ** 0.5
+
+
+@pytest.mark.parametrize("x_err", [0.0, 0.1])
+def test_a_network_trained_alone_ends_as_it_does_in_a_stack(x_err):
+    seeds = SeedSequence(0).spawn(3)
+    x = torch.linspace(-1, 1, 3 * 50, dtype=torch.float64).reshape(3, 50, 1)
+    std = torch.full((3, 1, 1), x_err, dtype=torch.float64)
+    together = small_posterior(3, dtype=torch.float64)
+    alone = small_posterior(3, dtype=torch.float64).split([1, 1, 1])[2]
+    for parameter in alone.parameters:
+        parameter.requires_grad_(True)
+    stacked = train(together, ZetaPosterior(x, std), x**2, SCHEDULE, seeds)
+    single = train(alone, ZetaPosterior(x[2:], std[2:]), x[2:] ** 2, SCHEDULE, seeds[2:])
+    for a, b in zip(together.parameters, alone.parameters, strict=True):
+        torch.testing.assert_close(a[2:], b)
+    torch.testing.assert_close(stacked.y_noise[2:], single.y_noise)
+    torch.testing.assert_close(stacked.losses[:, 2:], single.losses)
+
+
+def test_training_that_diverges_says_so_and_what_to_change():
+    inputs, y = rows(1, 40)
+    y[0, 3] = float("inf")
+    with pytest.raises(TrainingDivergedError, match=r"diverged in epoch 1.*learning_rate \(now 0\.001\)"):
+        train(small_posterior(1), inputs, y, SCHEDULE, SeedSequence(0).spawn(1))
