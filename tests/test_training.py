@@ -19,7 +19,7 @@ class RecordingLine:
 
     def __init__(self, n_networks, spread=0.0):
         self.stack = NetworkStack(lambda: nn.Linear(1, 1, bias=False), 1, 1, SeedSequence(0).spawn(n_networks), CPU)
-        self.spread, self.seen = spread, []
+        self.spread, self.seen, self.weight_decay = spread, [], None
 
     @property
     def parameters(self):

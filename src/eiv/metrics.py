@@ -21,8 +21,8 @@ def rmse(truth: ArrayLike, mean: ArrayLike) -> float:
         One number.
 
     Examples:
-        >>> rmse([0.0, 0.0], [3.0, 4.0])
-        3.535533905932738
+        >>> rmse([0.0, 0.0], [3.0, 3.0])
+        3.0
 
     """
     difference = np.asarray(truth, dtype=float) - np.asarray(mean, dtype=float)

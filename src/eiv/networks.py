@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from numpy.random import SeedSequence
@@ -21,6 +22,7 @@ _DROPOUTS: dict[type[nn.Module], int] = {  # how many trailing axes share one ma
     nn.Dropout2d: 2,
     nn.Dropout3d: 3,
 }
+VALUES_AT_ONCE = 2**22  # values of the widest layer that a prediction holds
 _ROW_MIXERS = (nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm)
 
 
@@ -164,11 +166,20 @@ class NetworkStack:
     def __call__(self, masks: dict[str, Tensor], zeta: Tensor) -> Tensor:
         """Evaluate `zeta`, `S x D x R x n_x`: R inputs for each of D weight draws with masks `S x D x shape`.
 
-        Returns `S x D x R x n_y`.
+        Returns `S x D x R x n_y`. Without gradients the inputs go through in parts, so that memory stays bounded.
         """
+        if torch.is_grad_enabled():
+            return self._evaluate(masks, zeta)
+        size = max(1, VALUES_AT_ONCE // (zeta.shape[0] * zeta.shape[1] * self.width))
+        return torch.cat([self._evaluate(masks, part) for part in zeta.split(size, dim=2)], dim=2)
+
+    def _evaluate(self, masks: dict[str, Tensor], zeta: Tensor) -> Tensor:
+
+        # functional_call lends the template its state, so threads that predict side by side need one each.
+        template = self.template if torch.is_grad_enabled() else copy.deepcopy(self.template)
 
         def one_network(state: dict[str, Tensor], inputs: Tensor) -> Tensor:
-            return functional_call(self.template, state, (inputs,))  # type: ignore[no-any-return]
+            return functional_call(template, state, (inputs,))  # type: ignore[no-any-return]
 
         state, inputs = self.parameters | self.constants | masks, zeta.flatten(1, 2)
         if self.n_networks == 1:  # plain evaluation: faster, and free of what vmap cannot do
@@ -178,7 +189,15 @@ class NetworkStack:
         grouped: Tensor = outputs.unflatten(1, zeta.shape[1:3])
         return grouped
 
-    def split(self, sizes: Sequence[int]) -> list[NetworkStack]:
+    def join(self, others: Sequence[Self]) -> Self:
+        """One stack of this one's networks and those of `others`, in order."""
+        joined = copy.copy(self)
+        for name in ("parameters", "constants"):
+            states = [getattr(stack, name) for stack in (self, *others)]
+            setattr(joined, name, {key: torch.cat([state[key].detach() for state in states]) for key in states[0]})
+        return joined
+
+    def split(self, sizes: Sequence[int]) -> list[Self]:
         """Part the stack into stacks of `sizes` networks, in order."""
         parts = []
         for stop, size in zip(torch.tensor(sizes).cumsum(0).tolist(), sizes, strict=True):

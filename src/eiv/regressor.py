@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
@@ -17,14 +19,16 @@ from torch import Tensor, nn
 
 from eiv import validation as v
 from eiv.inputs import FlatPrior, InputPrior, ZetaPosterior
+from eiv.mlp import fast_stack
 from eiv.networks import NetworkStack, paper_network
-from eiv.posteriors import FAMILIES
+from eiv.posteriors import FAMILIES, WeightPosterior
 from eiv.prediction import Prediction
-from eiv.progress import training_progress
+from eiv.progress import Report, training_progress
 from eiv.sampling import BlockSampler, FunctionSampler, LiteralSampler
 from eiv.scaling import Scaler
 from eiv.streams import network_seeds
-from eiv.training import Schedule, train
+from eiv.training import Schedule, TrainingResult, train
+from eiv.workers import n_workers, run_tasks
 
 __all__ = ["EiVRegressor", "fit_splits"]
 
@@ -439,16 +443,6 @@ def _fit_stack(models: Sequence[EiVRegressor], tables: Sequence[_Table]) -> None
         inputs += [model._zeta_posterior(table.x, table.x_err)] * model.n_networks
         outputs += [y.to(_device(model.device), _DTYPES[model.dtype])] * model.n_networks
 
-    n_inputs, n_outputs = first.n_features_in_, first.n_outputs_
-    stack = NetworkStack(
-        lambda: _build(first, n_inputs, n_outputs),
-        n_inputs,
-        n_outputs,
-        seeds,
-        outputs[0].device,
-        outputs[0].dtype,
-    )
-    posterior = FAMILIES[first.posterior](stack, first.weight_penalty)
     schedule = Schedule(
         epochs=first.epochs,
         batch_size=first.batch_size,
@@ -457,23 +451,42 @@ def _fit_stack(models: Sequence[EiVRegressor], tables: Sequence[_Table]) -> None
         y_noise_init=first.y_noise_init,
         y_noise_every=first.y_noise_every,
     )
-    stacked = ZetaPosterior(torch.stack([zeta.mean for zeta in inputs]), torch.stack([zeta.std for zeta in inputs]))
+    device, stop = _device(first.device), threading.Event()
+
+    def fit_group(group: slice, report: Report | None) -> tuple[WeightPosterior, TrainingResult]:
+        zeta = ZetaPosterior(*(torch.stack([getattr(z, part) for z in inputs[group]]) for part in ("mean", "std")))
+        posterior = _new_posterior(first, seeds[group], device)
+        return posterior, train(posterior, zeta, torch.stack(outputs[group]), schedule, seeds[group], report, stop)
+
+    size = -(-len(seeds) // n_workers(len(seeds), device))
+    groups = [slice(start, start + size) for start in range(0, len(seeds), size)]
     y_scale = float(np.sqrt(np.mean(first._y_scaler.scale**2)))
     with training_progress(schedule.epochs, y_scale, enabled=first.verbose) as report:
-        result = train(posterior, stacked, torch.stack(outputs), schedule, seeds, report)
+        tasks = [partial(fit_group, group, report if group.start == 0 else None) for group in groups]
+        fitted = run_tasks(tasks, device, stop)
 
     sizes = [model.n_networks for model in models]
-    parts = zip(posterior.split(sizes), result.y_noise.split(sizes), result.losses.split(sizes, dim=1), strict=True)
-    for model, (part, y_noise, losses) in zip(models, parts, strict=True):
+    posterior = fitted[0][0].join([part for part, _ in fitted[1:]])
+    y_noise = torch.cat([result.y_noise for _, result in fitted])
+    losses = torch.cat([result.losses for _, result in fitted], dim=1)
+    parts = zip(posterior.split(sizes), y_noise.split(sizes), losses.split(sizes, dim=1), strict=True)
+    for model, (part, noise, curve) in zip(models, parts, strict=True):
         model.posterior_ = part
-        model.y_noise_ = y_noise.double().square().mean(0).sqrt().cpu().numpy() * model._y_scaler.scale
-        model.loss_curve_ = losses.double().cpu().numpy()
+        model.y_noise_ = noise.double().square().mean(0).sqrt().cpu().numpy() * model._y_scaler.scale
+        model.loss_curve_ = curve.double().cpu().numpy()
 
 
-def _build(model: EiVRegressor, n_inputs: int, n_outputs: int) -> nn.Module:
-    if model.module is not None:
-        return model.module(n_inputs, n_outputs)
-    return paper_network(n_inputs, n_outputs, model.hidden_units, model.n_hidden, model.dropout)
+def _new_posterior(model: EiVRegressor, seeds: Sequence[SeedSequence], device: torch.device) -> WeightPosterior:
+    """The weight posterior of fresh networks with these seeds."""
+    n_inputs, n_outputs = model.n_features_in_, model.n_outputs_
+
+    def build() -> nn.Module:
+        if model.module is not None:
+            return model.module(n_inputs, n_outputs)
+        return paper_network(n_inputs, n_outputs, model.hidden_units, model.n_hidden, model.dropout)
+
+    stack = NetworkStack(build, n_inputs, n_outputs, seeds, device, _DTYPES[model.dtype])
+    return FAMILIES[model.posterior](fast_stack(stack), model.weight_penalty)
 
 
 def _scaler(values: Array, standardise: bool) -> Scaler:

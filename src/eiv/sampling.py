@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -13,11 +14,12 @@ from eiv.decomposition import Moments, literal_moments, unbiased_moments
 from eiv.inputs.zeta import ZetaPosterior
 from eiv.posteriors import WeightPosterior
 from eiv.streams import Purpose, Streams
+from eiv.workers import run_tasks
 
 __all__ = ["BlockSampler", "FunctionSampler", "LiteralSampler"]
 
 _BLOCK = 5  # weight draws of a network that share their zetas: as many as zetas, by the paper's L
-_CHUNK_VALUES = 2**22  # values of the widest layer that are held at once
+_CHUNK_DRAWS = 2**21  # draws that are held at once
 
 
 class FunctionSampler(Protocol):
@@ -87,18 +89,20 @@ class BlockSampler:
         base = Streams.of(seeds[:1], Purpose.PREDICT_ZETA, device, dtype)
         half = base.normal(-(-n_blocks // 2), n_zeta, n_inputs).squeeze(0)
         self._noise = torch.stack([half, -half], dim=1).flatten(0, 1)[:n_blocks]  # G x L x n_x
-        self.chunk_rows = _chunk_rows(posterior, self.thetas_a_block * n_zeta)
+        self.chunk_rows = _chunk_rows(posterior, n_theta * n_zeta)
 
-    @torch.no_grad()
     def draw(self, inputs: ZetaPosterior) -> Tensor:
         """Draw f for `inputs`, `rows x n_x`: `S x G x A x L x rows x n_y`."""
-        blocks = []
-        for weights, noise in zip(self._weights, self._noise, strict=True):
-            zeta = inputs.draw(noise.expand(len(inputs.mean), -1, -1)).transpose(0, 1)  # L x rows x n_x
-            shape = (self.posterior.stack.n_networks, self.thetas_a_block, -1, -1)
-            f = self.posterior.evaluate(weights, zeta.flatten(0, 1).expand(shape))
-            blocks.append(f.unflatten(2, zeta.shape[:2]))
-        return torch.stack(blocks, dim=1)
+        tasks = [partial(self._block, inputs, g) for g in range(len(self._weights))]
+        return torch.stack(run_tasks(tasks, inputs.mean.device), dim=1)
+
+    @torch.no_grad()
+    def _block(self, inputs: ZetaPosterior, g: int) -> Tensor:
+        zeta = inputs.draw(self._noise[g].expand(len(inputs.mean), -1, -1)).transpose(0, 1)  # L x rows x n_x
+        shape = (self.posterior.stack.n_networks, self.thetas_a_block, -1, -1)
+        f = self.posterior.evaluate(self._weights[g], zeta.flatten(0, 1).expand(shape))
+        block: Tensor = f.unflatten(2, zeta.shape[:2])
+        return block
 
     def moments(self, draws: Tensor) -> Moments:
         """The analysis of variance within blocks."""
@@ -140,11 +144,15 @@ class LiteralSampler:
         self.posterior, self.n_theta, self._base_shape = posterior, n_theta, (n_zeta, n_inputs)
         self._weights = Streams.of(seeds, Purpose.PREDICT_WEIGHTS, parameter.device, parameter.dtype)
         self._zetas = Streams.of(seeds[:1], Purpose.PREDICT_ZETA, parameter.device, parameter.dtype)
-        self.chunk_rows = _chunk_rows(posterior, n_zeta)
+        self.chunk_rows = _chunk_rows(posterior, n_theta * n_zeta)
 
-    @torch.no_grad()
     def draw(self, inputs: ZetaPosterior) -> Tensor:
         """Draw f for `inputs`, `rows x n_x`: `S K x L x rows x n_y`, all networks pooled."""
+        (draws,) = run_tasks([partial(self._draw, inputs)], inputs.mean.device)
+        return draws
+
+    @torch.no_grad()
+    def _draw(self, inputs: ZetaPosterior) -> Tensor:
         n_rows = len(inputs.mean)
         zeta = inputs.draw(self._zetas.normal(n_rows, *self._base_shape).squeeze(0))
         zeta = zeta.expand(self.posterior.stack.n_networks, -1, -1, -1)
@@ -156,6 +164,5 @@ class LiteralSampler:
         return literal_moments(draws)
 
 
-def _chunk_rows(posterior: WeightPosterior, passes_a_row: int) -> int:
-    stack = posterior.stack
-    return max(1, _CHUNK_VALUES // (stack.n_networks * passes_a_row * stack.width))
+def _chunk_rows(posterior: WeightPosterior, draws_a_network: int) -> int:
+    return max(1, _CHUNK_DRAWS // (posterior.stack.n_networks * draws_a_network))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from numpy.random import SeedSequence
 from torch import Tensor
 
 from eiv.inputs.zeta import ZetaPosterior, take_rows
+from eiv.mlp import MLPStack
 from eiv.objective import loss as mc_loss
-from eiv.posteriors import WeightPosterior
+from eiv.posteriors import WeightDraw, WeightPosterior
 from eiv.progress import Report
 from eiv.streams import Purpose, Streams
 
@@ -68,7 +71,7 @@ class TrainingResult:
 
     Attributes:
         y_noise: `S x n_y`, sigma_y of each network and output.
-        losses: `epochs x S`, the mean of eq. (mcloss) over each epoch.
+        losses: `epochs x S`, the mean of eq. (mcloss) over each epoch, its KL term as it is at the end.
 
     Examples:
         >>> TrainingResult(y_noise=torch.ones(1, 1), losses=torch.zeros(3, 1)).losses.shape
@@ -87,6 +90,7 @@ def train(
     schedule: Schedule,
     seeds: Sequence[SeedSequence],
     report: Report | None = None,
+    stop: threading.Event | None = None,
 ) -> TrainingResult:
     r"""Algorithm 1: lower eq. (mcloss) by Adam, in place, for all S networks at once.
 
@@ -102,6 +106,7 @@ def train(
         schedule: epochs, batch size and the like.
         seeds: one a network; a network's course depends on its own seed alone.
         report: called at the end of every epoch.
+        stop: training ends with an error soon after this is set.
 
     Returns:
         sigma_y and the course of the loss.
@@ -124,40 +129,38 @@ def train(
         True
 
     """
-    device, dtype = y.device, y.dtype
-    shuffle = Streams.of(seeds, Purpose.SHUFFLE, device, dtype)
-    noise_streams = (
-        Streams.of(seeds, Purpose.ZETA, device, dtype),
-        Streams.of(seeds, Purpose.WEIGHTS, device, dtype),
-    )
-    rmse_streams = Streams.of(seeds, Purpose.Y_NOISE, device, dtype)
-
     n_networks, n_rows, n_outputs = y.shape
-    n_zeta = 1 if inputs.is_exact else schedule.n_zeta
-    block_size = _rows_drawn_ahead(posterior, inputs, schedule.batch_size, n_zeta)
-    y_noise = torch.full((n_networks, n_outputs), schedule.y_noise_init, device=device, dtype=dtype)
-    flat = _FlatParameters(posterior.parameters)
-    adam = torch.optim.Adam([flat.values], lr=schedule.learning_rate, fused=True)
-    losses = torch.zeros(schedule.epochs, n_networks, device=device, dtype=dtype)
+    n_zeta = 0 if inputs.is_exact else schedule.n_zeta
+    blocks = _Blocks(posterior, inputs, y, n_zeta, schedule.batch_size, seeds)
+    rmse_streams = Streams.of(seeds, Purpose.Y_NOISE, y.device, y.dtype)
+    y_noise = y.new_full((n_networks, n_outputs), schedule.y_noise_init)
+    losses = y.new_zeros(schedule.epochs, n_networks)
+    decay = posterior.weight_decay
+    no_kl = y.new_zeros(n_networks)
 
-    for epoch in range(1, schedule.epochs + 1):
-        order = shuffle.permutations(n_rows)
-        for block in order.split(block_size, dim=1):
-            zeta, weights, targets = _draw_block(posterior, inputs, y, block, n_zeta, noise_streams)
-            for start in range(0, block.shape[1], schedule.batch_size):
-                batch = slice(start, start + schedule.batch_size)
-                f = posterior.evaluate({name: draw[:, batch] for name, draw in weights.items()}, zeta[:, batch])
-                loss = mc_loss(f, targets[:, batch], y_noise, posterior.kl(), n_rows)  # eq. (mcloss)
-                flat.gradients.zero_()
-                loss.sum().backward()
-                adam.step()
-                losses[epoch - 1] += loss.detach() * (f.shape[1] / n_rows)
-        _stop_if_diverged(losses[epoch - 1], epoch, schedule)
-        if epoch % schedule.y_noise_every == 0:
-            y_noise = training_rmse(posterior, inputs, y, rmse_streams, block_size)
-        if report is not None:
-            report(epoch, losses[epoch - 1], y_noise)
-    _stop_if_diverged(flat.values.square().mean(), schedule.epochs, schedule)
+    with _FlatParameters(posterior) as flat:
+        adam = torch.optim.Adam([flat.values], schedule.learning_rate, weight_decay=(decay or 0) / n_rows, fused=True)
+        for epoch in range(1, schedule.epochs + 1):
+            for zeta, weights, targets in blocks.epoch():
+                if stop is not None and stop.is_set():
+                    raise InterruptedError("Training was stopped.")
+                for start in range(0, zeta.shape[1], schedule.batch_size):
+                    batch = slice(start, start + schedule.batch_size)
+                    f = posterior.evaluate({name: draw[:, batch] for name, draw in weights.items()}, zeta[:, batch])
+                    kl = posterior.kl() if decay is None else no_kl
+                    loss = mc_loss(f, targets[:, batch], y_noise, kl, n_rows)  # eq. (mcloss)
+                    flat.clear()
+                    loss.sum().backward()
+                    adam.step()
+                    losses[epoch - 1] += loss.detach() * (f.shape[1] / n_rows)
+            if decay is not None:
+                losses[epoch - 1] += posterior.kl().detach() / n_rows
+            _stop_if_diverged(losses[epoch - 1], epoch, schedule)
+            if epoch % schedule.y_noise_every == 0:
+                y_noise = training_rmse(posterior, inputs, y, rmse_streams, blocks.size)
+            if report is not None:
+                report(epoch, losses[epoch - 1], y_noise)
+        _stop_if_diverged(flat.values.square().mean(), schedule.epochs, schedule)
     return TrainingResult(y_noise, losses)
 
 
@@ -184,30 +187,36 @@ def training_rmse(
     return torch.maximum(total / n_rows, floor).sqrt()
 
 
-def _draw_block(
-    posterior: WeightPosterior,
-    inputs: ZetaPosterior,
-    y: Tensor,
-    rows: Tensor,
-    n_zeta: int,
-    streams: tuple[Streams, Streams],
-) -> tuple[Tensor, dict[str, Tensor], Tensor]:
-    """Zetas `S x B x L x n_x`, one weight draw a row, and outputs for the rows `S x B` of several minibatches."""
-    zeta_stream, weight_stream = streams
-    n_rows = rows.shape[1]
-    taken = inputs.take(rows)
-    if inputs.is_exact:
-        zeta = taken.mean.unsqueeze(2)
-    else:
-        zeta = taken.draw(zeta_stream.normal(n_rows, n_zeta, taken.mean.shape[-1]))
-    return zeta, posterior.draw(weight_stream, n_rows), take_rows(y, rows)
+class _Blocks:
+    """The rows of an epoch in random order, several minibatches at a time, with the random numbers they need."""
 
+    def __init__(
+        self,
+        posterior: WeightPosterior,
+        inputs: ZetaPosterior,
+        y: Tensor,
+        n_zeta: int,
+        batch_size: int,
+        seeds: Sequence[SeedSequence],
+    ) -> None:
+        self.posterior, self.inputs, self.y, self.n_zeta = posterior, inputs, y, n_zeta
+        self._shuffle, self._zetas, self._weights = (
+            Streams.of(seeds, purpose, y.device, y.dtype)
+            for purpose in (Purpose.SHUFFLE, Purpose.ZETA, Purpose.WEIGHTS)
+        )
+        stack = posterior.stack
+        values_a_row = n_zeta * inputs.mean.shape[-1] + stack.width * max(1, len(stack.dropout_layers))
+        self.size = max(1, _NOISE_VALUES // (values_a_row * batch_size)) * batch_size  # the same for every S
 
-def _rows_drawn_ahead(posterior: WeightPosterior, inputs: ZetaPosterior, batch_size: int, n_zeta: int) -> int:
-    """A number of whole minibatches whose random numbers are drawn in one go; the same for every S."""
-    stack = posterior.stack
-    values_a_row = n_zeta * inputs.mean.shape[-1] + stack.width * max(1, len(stack.dropout_layers))
-    return max(1, _NOISE_VALUES // (values_a_row * batch_size)) * batch_size
+    def epoch(self) -> Iterator[tuple[Tensor, WeightDraw, Tensor]]:
+        """Zetas `S x rows x L x n_x` (L = 1 for exact inputs), a weight draw a row, and outputs `S x rows x n_y`."""
+        for rows in self._shuffle.permutations(self.y.shape[1]).split(self.size, dim=1):
+            taken, n_rows = self.inputs.take(rows), rows.shape[1]
+            if self.n_zeta == 0:
+                zeta = taken.mean.unsqueeze(2)
+            else:
+                zeta = taken.draw(self._zetas.normal(n_rows, self.n_zeta, taken.mean.shape[-1]))
+            yield zeta, self.posterior.draw(self._weights, n_rows), take_rows(self.y, rows)
 
 
 def _stop_if_diverged(values: Tensor, epoch: int, schedule: Schedule) -> None:
@@ -222,13 +231,32 @@ def _stop_if_diverged(values: Tensor, epoch: int, schedule: Schedule) -> None:
 class _FlatParameters:
     """Parameters and gradients as views of two flat buffers, so that one fused Adam call moves them all."""
 
-    def __init__(self, parameters: Sequence[Tensor]) -> None:
+    def __init__(self, posterior: WeightPosterior) -> None:
+        parameters = posterior.parameters
         self.values = torch.cat([parameter.detach().flatten() for parameter in parameters])
-        self.gradients = torch.zeros_like(self.values)
-        self.values.grad = self.gradients
+        self.gradients = self.values.grad = torch.zeros_like(self.values)
         sizes = [parameter.numel() for parameter in parameters]
-        for parameter, value, gradient in zip(
-            parameters, self.values.split(sizes), self.gradients.split(sizes), strict=True
-        ):
+        views = zip(self.values.split(sizes), self.gradients.split(sizes), strict=True)
+        for parameter, (value, gradient) in zip(parameters, views, strict=True):
             parameter.data = value.view_as(parameter)
             parameter.grad = gradient.view_as(parameter)
+        # A stack on the fast path writes its gradients here by itself, where nothing else adds to them.
+        self._writer: MLPStack | None = None
+        if isinstance(posterior.stack, MLPStack) and posterior.weight_decay is not None:
+            self._writer = posterior.stack
+
+    def __enter__(self) -> Self:
+        if self._writer is not None:
+            self._writer.gradients = [
+                gradient for value in self._writer.parameters.values() if (gradient := value.grad) is not None
+            ]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._writer is not None:
+            self._writer.gradients = None
+
+    def clear(self) -> None:
+        """Make ready for a backward pass."""
+        if self._writer is None:
+            self.gradients.zero_()

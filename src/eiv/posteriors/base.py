@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 from torch import Tensor
 
@@ -47,8 +47,15 @@ class WeightPosterior(Protocol):
     def evaluate(self, draw: WeightDraw, zeta: Tensor) -> Tensor:
         """Compute f_theta(zeta): `S x D x R x n_x` to `S x D x R x n_y`; draw d serves the R inputs `zeta[:, d]`."""
 
+    @property
+    def weight_decay(self) -> float | None:
+        """The number c with d kl / d phi = c phi, where there is one: Adam then takes the gradient's share itself."""
+
     def kl(self) -> Tensor:
         """The divergence of q_phi from the prior N(0, lambda_theta^2), up to a constant: `S`."""
 
-    def split(self, sizes: Sequence[int]) -> Sequence[WeightPosterior]:
+    def join(self, others: Sequence[Self]) -> Self:
+        """One posterior of this one's networks and those of `others`, in order."""
+
+    def split(self, sizes: Sequence[int]) -> Sequence[Self]:
         """Part the stack into stacks of `sizes` networks."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -72,11 +73,20 @@ class BernoulliDropout:
         """Compute f_theta(zeta): `S x D x R x n_x` to `S x D x R x n_y`."""
         return self.stack(draw, zeta)
 
+    @property
+    def weight_decay(self) -> float:
+        """The gradient of `kl` is this number times phi."""
+        return 2 * (1 - self.rate) * self.weight_penalty
+
     def kl(self) -> Tensor:
         """Section 2.1: (1 - p) / (2 lambda_theta^2) times the sum of squared weights, `S`."""
         squares = [value.square().flatten(1).sum(1) for value in self.parameters]
         return (1 - self.rate) * self.weight_penalty * torch.stack(squares).sum(0)
 
-    def split(self, sizes: Sequence[int]) -> list[BernoulliDropout]:
+    def join(self, others: Sequence[Self]) -> Self:
+        """One posterior of this one's networks and those of `others`, in order."""
+        return type(self)(self.stack.join([other.stack for other in others]), self.weight_penalty)
+
+    def split(self, sizes: Sequence[int]) -> list[Self]:
         """Part the stack into stacks of `sizes` networks."""
-        return [BernoulliDropout(stack, self.weight_penalty) for stack in self.stack.split(sizes)]
+        return [type(self)(stack, self.weight_penalty) for stack in self.stack.split(sizes)]
