@@ -68,8 +68,8 @@ def test_both_ways_estimate_the_same_mean_and_epistemic_part():
     place = ZetaPosterior(torch.full((3000, 1), 0.3, dtype=torch.float64), torch.full((1, 1), 0.5, dtype=torch.float64))
     literal = LiteralSampler(posterior, 1, 20, 5, SEEDS[:1])
     found = literal.moments(literal.draw(place))
-    reference = BlockSampler(posterior, 1, 40_000, 5, SEEDS[:1])
+    reference = BlockSampler(posterior, 1, 8000, 5, SEEDS[:1])
     exact = reference.moments(reference.draw(place.rows(0, 1)))
-    tolerance = 4 * found.mean.std() / 3000**0.5 + 4 * (exact.variance.item() / 8000) ** 0.5
+    tolerance = 4 * found.mean.std() / 3000**0.5 + 4 * (exact.variance.item() / 1600) ** 0.5
     assert abs(found.mean.mean() - exact.mean.item()) < tolerance
-    assert found.epistemic.mean() / exact.epistemic.item() == pytest.approx(0.95 * 100 / 99, abs=0.05)
+    assert found.epistemic.mean() / exact.epistemic.item() == pytest.approx(0.95 * 100 / 99, abs=0.08)

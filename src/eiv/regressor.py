@@ -453,22 +453,25 @@ def _fit_stack(models: Sequence[EiVRegressor], tables: Sequence[_Table]) -> None
     )
     device, stop = _device(first.device), threading.Event()
 
-    def fit_group(group: slice, report: Report | None) -> tuple[WeightPosterior, TrainingResult]:
+    def fit_group(posterior: WeightPosterior, group: slice, report: Report | None) -> TrainingResult:
         zeta = ZetaPosterior(*(torch.stack([getattr(z, part) for z in inputs[group]]) for part in ("mean", "std")))
-        posterior = _new_posterior(first, seeds[group], device)
-        return posterior, train(posterior, zeta, torch.stack(outputs[group]), schedule, seeds[group], report, stop)
+        return train(posterior, zeta, torch.stack(outputs[group]), schedule, seeds[group], report, stop)
 
     size = -(-len(seeds) // n_workers(len(seeds), device))
     groups = [slice(start, start + size) for start in range(0, len(seeds), size)]
+    posteriors = [_new_posterior(first, seeds[group], device) for group in groups]
     y_scale = float(np.sqrt(np.mean(first._y_scaler.scale**2)))
     with training_progress(schedule.epochs, y_scale, enabled=first.verbose) as report:
-        tasks = [partial(fit_group, group, report if group.start == 0 else None) for group in groups]
-        fitted = run_tasks(tasks, device, stop)
+        tasks = [
+            partial(fit_group, posterior, group, report if group.start == 0 else None)
+            for posterior, group in zip(posteriors, groups, strict=True)
+        ]
+        results = run_tasks(tasks, device, stop)
 
     sizes = [model.n_networks for model in models]
-    posterior = fitted[0][0].join([part for part, _ in fitted[1:]])
-    y_noise = torch.cat([result.y_noise for _, result in fitted])
-    losses = torch.cat([result.losses for _, result in fitted], dim=1)
+    posterior = posteriors[0].join(posteriors[1:])
+    y_noise = torch.cat([result.y_noise for result in results])
+    losses = torch.cat([result.losses for result in results], dim=1)
     parts = zip(posterior.split(sizes), y_noise.split(sizes), losses.split(sizes, dim=1), strict=True)
     for model, (part, noise, curve) in zip(models, parts, strict=True):
         model.posterior_ = part

@@ -1,0 +1,65 @@
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from eiv import EiVRegressor, TrainingDivergedError
+from eiv.workers import run_tasks
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def two_cores():
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(1)
+
+
+def test_results_come_in_order_and_the_callers_settings_stay(two_cores):
+    assert run_tasks([lambda i=i: i for i in range(7)], CPU) == list(range(7))
+    assert torch.get_num_threads() == 2
+    assert (torch.tensor([1e-310], dtype=torch.float64) * 0.5).item() != 0
+
+
+def test_tiny_numbers_are_zero_inside_a_task(two_cores):
+    def halved():
+        return (torch.tensor([1e-310], dtype=torch.float64) * 0.5).item()
+
+    assert run_tasks([halved], CPU) == [0.0]
+
+
+def test_tasks_share_the_cores(two_cores):
+    assert run_tasks([torch.get_num_threads] * 2, CPU) == [1, 1]
+    assert run_tasks([torch.get_num_threads], CPU) == [2]
+
+
+def test_a_failure_stops_the_others_and_is_raised(two_cores):
+    stop = threading.Event()
+
+    def fails():
+        raise KeyError("this one")
+
+    with pytest.raises(KeyError, match="this one"):
+        run_tasks([fails, lambda: stop.wait(30)], CPU, stop)
+    assert stop.is_set()
+
+
+def test_networks_do_not_depend_on_the_number_of_cores(line, two_cores):
+    X, y = line
+    settings = {"hidden_units": 16, "epochs": 5, "n_theta": 10, "random_state": 0, "n_networks": 3, "dtype": "float64"}
+    for x_err in (None, 0.1):
+        on_two = EiVRegressor(x_err, **settings).fit(X, y)
+        predicted = on_two.predict(X)
+        torch.set_num_threads(1)
+        on_one = EiVRegressor(x_err, **settings).fit(X, y)
+        np.testing.assert_allclose(predicted, on_one.predict(X), rtol=1e-9)
+        np.testing.assert_allclose(on_two.loss_curve_, on_one.loss_curve_)
+        torch.set_num_threads(2)
+
+
+def test_divergence_in_one_worker_is_reported(line, two_cores):
+    X, y = line
+    with pytest.raises(TrainingDivergedError):
+        EiVRegressor(0.1, epochs=50, hidden_units=16, n_networks=4, learning_rate=1e30).fit(X, y)
