@@ -1,20 +1,19 @@
 """Stacks of fully connected networks with a hand-written forward and backward pass: the fast path for the paper's.
 
-One node of the autograd graph stands for the whole network. Its products write into buffers that are kept, and its
-gradients can go straight to where the optimiser reads them. In prediction the units that a weight draw drops are cut
+Its products write into buffers that are kept, and its gradients go straight to where the optimiser reads them. In
+prediction the units that a weight draw drops are cut
 out of the matrix products.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from eiv import kernels
 from eiv.networks import VALUES_AT_ONCE, MaskedDropout, NetworkStack
 
 _ROWS_WORTH_A_CUT = 64  # inputs a weight draw from which on the cut pays
@@ -45,56 +44,84 @@ def _is_mlp(module: nn.Module) -> bool:
 class MLPStack(NetworkStack):
     """S fully connected networks of one shape. The interface and the results are those of `NetworkStack`.
 
+    Beside it stands a pair of passes without autograd for training, `forward` and `backward`.
+
     Args:
         stack: the networks; their parameters are taken over.
 
-    Attributes:
-        gradients: where set, one a parameter: a backward pass writes (does not add) the gradients of the
-            parameters there, and autograd is given none.
-
     """
-
-    gradients: list[Tensor] | None = None
 
     def __init__(self, stack: NetworkStack) -> None:
         self.__dict__.update(stack.__dict__)
         assert isinstance(self.template, nn.Sequential)
         self._slope = _slope(self.template[1]) or 0.0
-        self._pools: dict[tuple[int, ...], list[_Workspace]] = defaultdict(list)
+        self._spaces: dict[tuple[int, ...], _Workspace] = {}
 
     def __call__(self, masks: dict[str, Tensor], zeta: Tensor) -> Tensor:
         """Evaluate `zeta`, `S x D x R x n_x`, for D weight draws: `S x D x R x n_y`."""
-        ordered = [masks[layer.mask_name] for layer in self.dropout_layers]
         if torch.is_grad_enabled():
-            f: Tensor = _MLP.apply(self, ordered, zeta, *self.parameters.values())  # type: ignore[no-untyped-call]
-            return f
+            return super().__call__(masks, zeta)
+        ordered = self._ordered(masks)
         if zeta.device.type == "cpu" and zeta.shape[2] >= _ROWS_WORTH_A_CUT:
             return self._evaluate_cut(ordered, zeta)
         size = max(1, VALUES_AT_ONCE // (zeta.shape[0] * zeta.shape[1] * self.width))
         return torch.cat([self._evaluate_masked(ordered, part) for part in zeta.split(size, dim=2)], dim=2)
 
-    def _evaluate_masked(self, masks: Sequence[Tensor], zeta: Tensor) -> Tensor:
-        space = self._take_workspace(zeta)
-        f = self._forward(masks, zeta, space)
-        self._pools[zeta.shape].append(space)
-        return f
+    def forward(self, masks: dict[str, Tensor], zeta: Tensor) -> Tensor:
+        """Compute f, `S x D x R x n_y`, and keep in buffers what `backward` needs."""
+        weights, biases = self._layers()
+        space = self._spaces.get(zeta.shape)
+        if space is None:
+            space = self._spaces[zeta.shape] = _Workspace(zeta.shape[:3], [bias.shape[1] for bias in biases], zeta)
+        space.zeta, space.masks = zeta.flatten(1, 2), self._ordered(masks)
+        values, fused = space.zeta, self._has_kernels(zeta)
+        for i, mask in enumerate(space.masks):
+            layer = space.activations[i]
+            if fused:
+                torch.bmm(values, weights[i].mT, out=layer)
+                kernels.activate(layer, biases[i], mask, self._slope)
+            else:
+                torch.baddbmm(biases[i].unsqueeze(1), values, weights[i].mT, out=layer)
+                self._activate(layer)
+                space.grouped_activations[i].mul_(mask.unsqueeze(2))
+            values = layer
+        torch.baddbmm(biases[-1].unsqueeze(1), values, weights[-1].mT, out=space.f)
+        return space.f.view(*zeta.shape[:3], -1)
 
-    def _forward(self, masks: Sequence[Tensor], zeta: Tensor, space: _Workspace) -> Tensor:
-        """The forward pass; the outputs of the hidden layers, masked, stay in `space`."""
+    def backward(self, df: Tensor, gradients: Sequence[Tensor]) -> None:
+        """From the gradient with respect to f, write (do not add) that with respect to each parameter."""
+        weights, _ = self._layers()
+        space = self._spaces[(*df.shape[:3], weights[0].shape[2])]
+        below = [space.zeta, *space.activations]
+        delta, fused = df.flatten(1, 2), self._has_kernels(df)
+        for i in reversed(range(len(weights))):
+            weight_gradient, bias_gradient = gradients[2 * i], gradients[2 * i + 1]
+            hidden = i < len(space.masks)
+            if hidden and fused:
+                kernels.activate_backward(delta, space.activations[i], space.masks[i], self._slope, bias_gradient)
+            elif hidden:
+                # The sign of a masked output is that of its input where it was kept; elsewhere the mask is zero.
+                torch.ops.aten.leaky_relu_backward.grad_input(
+                    delta, space.activations[i], self._slope, True, grad_input=delta
+                )
+                space.grouped_deltas[i].mul_(space.masks[i].unsqueeze(2))
+            if not (hidden and fused):
+                torch.bmm(space.ones, delta, out=bias_gradient.unsqueeze(1))
+            torch.bmm(delta.mT, below[i], out=weight_gradient)
+            if i > 0:
+                delta = torch.bmm(delta, weights[i], out=space.deltas[i - 1])
+
+    @staticmethod
+    def _has_kernels(values: Tensor) -> bool:
+        return values.dtype == torch.float32 and kernels.available(values.device)
+
+    def _evaluate_masked(self, masks: Sequence[Tensor], zeta: Tensor) -> Tensor:
         weights, biases = self._layers()
         values = zeta.flatten(1, 2)
-        for weight, bias, mask, layer in zip(weights, biases, masks, space.activations, strict=False):
-            self._activate(torch.baddbmm(bias.unsqueeze(1), values, weight.mT, out=layer))
-            layer.view(*zeta.shape[:3], -1).mul_(mask.unsqueeze(2))
-            values = layer
-        f = torch.baddbmm(biases[-1].unsqueeze(1), values, weights[-1].mT)
-        return f.view(*zeta.shape[:3], -1)
-
-    def _take_workspace(self, zeta: Tensor) -> _Workspace:
-        try:
-            return self._pools[zeta.shape].pop()  # several threads may ask at once
-        except IndexError:
-            return _Workspace.like(zeta, self._layers()[1])
+        for weight, bias, mask in zip(weights, biases, masks, strict=False):
+            values = self._activate(torch.baddbmm(bias.unsqueeze(1), values, weight.mT))
+            values.view(*zeta.shape[:3], -1).mul_(mask.unsqueeze(2))
+        return torch.baddbmm(biases[-1].unsqueeze(1), values, weights[-1].mT).view(*zeta.shape[:3], -1)
 
     def _evaluate_cut(self, masks: Sequence[Tensor], zeta: Tensor) -> Tensor:
         """Each weight draw by itself, with the units that it keeps."""
@@ -129,56 +156,32 @@ class MLPStack(NetworkStack):
         values = list(self.parameters.values())
         return values[0::2], values[1::2]
 
+    def _ordered(self, masks: dict[str, Tensor]) -> list[Tensor]:
+        return [masks[layer.mask_name] for layer in self.dropout_layers]
+
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_pools": defaultdict(list)}
+        return self.__dict__ | {"_spaces": {}}
 
 
-class _MLP(torch.autograd.Function):
-    """The network as one operation: f_theta(zeta) and the gradients with respect to its parameters."""
-
-    @staticmethod
-    def forward(ctx: Any, stack: MLPStack, masks: Sequence[Tensor], zeta: Tensor, *parameters: Tensor) -> Tensor:
-        space = stack._take_workspace(zeta)
-        ctx.stack, ctx.masks, ctx.zeta, ctx.space = stack, masks, zeta, space
-        return stack._forward(masks, zeta, space)
-
-    @staticmethod
-    def backward(ctx: Any, df: Tensor) -> tuple[Tensor | None, ...]:
-        stack, space = ctx.stack, ctx.space
-        if stack.gradients is None:
-            gradients = [torch.empty_like(parameter) for parameter in stack.parameters.values()]
-        else:
-            gradients = stack.gradients
-        below = [ctx.zeta.flatten(1, 2), *space.activations]
-        weights, _ = stack._layers()
-        delta = df.flatten(1, 2)
-        for i in reversed(range(len(weights))):
-            if i < len(ctx.masks):
-                # The sign of a masked output is that of its input where it was kept; elsewhere the mask is zero.
-                layer = space.activations[i]
-                torch.ops.aten.leaky_relu_backward.grad_input(delta, layer, stack._slope, True, grad_input=delta)
-                delta.view(*ctx.zeta.shape[:3], -1).mul_(ctx.masks[i].unsqueeze(2))
-            torch.bmm(delta.mT, below[i], out=gradients[2 * i])
-            torch.sum(delta, 1, out=gradients[2 * i + 1])
-            if i > 0:
-                delta = torch.bmm(delta, weights[i], out=space.deltas[i - 1])
-        stack._pools[ctx.zeta.shape].append(space)
-        returned = gradients if stack.gradients is None else [None] * len(gradients)
-        return None, None, None, *returned
-
-
-@dataclass(frozen=True)
 class _Workspace:
-    """Kept buffers of one pass: the hidden layers' outputs and the gradients with respect to them."""
+    """Kept buffers of a forward and a backward pass over inputs of one shape."""
 
-    activations: list[Tensor]
-    deltas: list[Tensor]
+    def __init__(self, shape: tuple[int, ...], widths: Sequence[int], like: Tensor) -> None:
+        n_networks, n_draws, n_inputs = shape
+        n_rows = n_draws * n_inputs
 
-    @classmethod
-    def like(cls, zeta: Tensor, biases: Sequence[Tensor]) -> _Workspace:
-        n_networks, n_rows = zeta.shape[0], zeta.shape[1] * zeta.shape[2]
-        shapes = [(n_networks, n_rows, bias.shape[1]) for bias in biases[:-1]]
-        return cls([zeta.new_empty(shape) for shape in shapes], [zeta.new_empty(shape) for shape in shapes])
+        def buffers() -> list[Tensor]:
+            return [like.new_empty(n_networks, n_rows, width) for width in widths[:-1]]
+
+        def grouped(values: list[Tensor]) -> list[Tensor]:
+            return [value.view(n_networks, n_draws, n_inputs, -1) for value in values]
+
+        self.activations, self.deltas = buffers(), buffers()
+        self.grouped_activations, self.grouped_deltas = grouped(self.activations), grouped(self.deltas)
+        self.f = like.new_empty(n_networks, n_rows, widths[-1])
+        self.ones = like.new_ones(n_networks, 1, n_rows)  # a product with ones is faster than a sum over rows
+        self.zeta = like
+        self.masks: list[Tensor] = []
 
 
 def _slope(activation: nn.Module) -> float | None:

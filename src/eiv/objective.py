@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor
 
+from eiv import kernels
 from eiv.stable import log_mean_exp
 
-__all__ = ["bound", "log_likelihood", "loss"]
+__all__ = ["add_loss_gradient", "bound", "log_likelihood", "loss"]
 
 
 def log_likelihood(f: Tensor, y: Tensor, y_noise: Tensor) -> Tensor:
@@ -84,3 +86,41 @@ def loss(f: Tensor, y: Tensor, y_noise: Tensor, kl: Tensor, n_rows: int) -> Tens
 
     """
     return kl / n_rows - bound(f, y, y_noise)
+
+
+def add_loss_gradient(f: Tensor, y: Tensor, y_noise: Tensor, total: Tensor, weight: float) -> Tensor:
+    r"""The data's part of eq. (mcloss) and its gradient with respect to f, without autograd.
+
+    .. math::
+        \frac{\partial \mathcal{L}_s}{\partial f_{ml}} = \frac{1}{M} w_{ml} \frac{f_{ml} - y_m}{\sigma_y^2}, \qquad
+        w_{ml} = \frac{p(y_m | \theta_m, \zeta_{ml})}{\sum_{l'} p(y_m | \theta_m, \zeta_{ml'})}
+
+    Args:
+        f: `S x B x L x n_y`.
+        y: `S x B x n_y`.
+        y_noise: `S x n_y`.
+        total: `S`; the negative bound of each network times `weight` is added to it.
+        weight: the share of this minibatch.
+
+    Returns:
+        The gradient of the negative bound, `S x B x L x n_y`.
+
+    Examples:
+        >>> import torch
+        >>> f, y, y_noise, total = torch.ones(1, 2, 5, 1), torch.zeros(1, 2, 1), torch.ones(1, 1), torch.zeros(1)
+        >>> add_loss_gradient(f, y, y_noise, total, weight=1.0)[0, 0, 0], total
+        (tensor([0.1000]), tensor([1.4189]))
+
+    """
+    if f.dtype == torch.float32 and kernels.available(f.device) and f[0, ..., 0].numel() <= kernels.MOST_LOSS_VALUES:
+        return kernels.add_loss_gradient(f, y, y_noise, total, weight)
+    inverse = 1 / y_noise[:, None, None, :]
+    residuals = (f - y.unsqueeze(2)) * inverse
+    log_weights = -0.5 * residuals.square().sum(-1)  # S x B x L
+    constant = (y_noise.log() + 0.5 * math.log(2 * math.pi)).sum(-1)
+    gradient = residuals.mul_(inverse / f.shape[1])
+    if f.shape[2] == 1:
+        total.add_(constant - log_weights.mean((1, 2)), alpha=weight)
+        return gradient
+    total.add_(constant - log_mean_exp(log_weights, dim=-1).mean(-1), alpha=weight)
+    return gradient.mul_(log_weights.softmax(-1).unsqueeze(-1))

@@ -5,22 +5,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from numpy.random import SeedSequence
 from torch import Tensor
 
+from eiv.graphs import Replay, own_stream, tensor_cores
 from eiv.inputs.zeta import ZetaPosterior, take_rows
 from eiv.mlp import MLPStack
+from eiv.objective import add_loss_gradient
 from eiv.objective import loss as mc_loss
+from eiv.optim import FlatAdam
 from eiv.posteriors import WeightDraw, WeightPosterior
 from eiv.progress import Report
 from eiv.streams import Purpose, Streams
 
 __all__ = ["Schedule", "TrainingDivergedError", "TrainingResult", "train"]
 
-_NOISE_VALUES = 2**20  # random numbers a network that are drawn ahead at a time
+_NOISE_VALUES = {"cpu": 2**20, "cuda": 2**23}  # random numbers a network that are drawn ahead at a time
+_EPOCHS_UNSEEN = 10  # a look at the loss makes the host wait for a GPU
 _Y_NOISE_DRAWS = 10  # draws of f a row behind the training RMSE
 _Y_NOISE_FLOOR = 1e-4  # sigma_y as a share of the spread of y, where a network interpolates its data
 
@@ -129,38 +132,48 @@ def train(
         True
 
     """
+    with own_stream(y.device), tensor_cores(y.device):
+        return _train(posterior, inputs, y, schedule, seeds, report, stop)
+
+
+def _train(
+    posterior: WeightPosterior,
+    inputs: ZetaPosterior,
+    y: Tensor,
+    schedule: Schedule,
+    seeds: Sequence[SeedSequence],
+    report: Report | None,
+    stop: threading.Event | None,
+) -> TrainingResult:
     n_networks, n_rows, n_outputs = y.shape
     n_zeta = 0 if inputs.is_exact else schedule.n_zeta
     blocks = _Blocks(posterior, inputs, y, n_zeta, schedule.batch_size, seeds)
     rmse_streams = Streams.of(seeds, Purpose.Y_NOISE, y.device, y.dtype)
     y_noise = y.new_full((n_networks, n_outputs), schedule.y_noise_init)
     losses = y.new_zeros(schedule.epochs, n_networks)
-    decay = posterior.weight_decay
-    no_kl = y.new_zeros(n_networks)
+    epoch_loss = y.new_zeros(n_networks)
+    step = _step_for(posterior, schedule.learning_rate, n_rows)
 
-    with _FlatParameters(posterior) as flat:
-        adam = torch.optim.Adam([flat.values], schedule.learning_rate, weight_decay=(decay or 0) / n_rows, fused=True)
-        for epoch in range(1, schedule.epochs + 1):
-            for zeta, weights, targets in blocks.epoch():
-                if stop is not None and stop.is_set():
-                    raise InterruptedError("Training was stopped.")
-                for start in range(0, zeta.shape[1], schedule.batch_size):
-                    batch = slice(start, start + schedule.batch_size)
-                    f = posterior.evaluate({name: draw[:, batch] for name, draw in weights.items()}, zeta[:, batch])
-                    kl = posterior.kl() if decay is None else no_kl
-                    loss = mc_loss(f, targets[:, batch], y_noise, kl, n_rows)  # eq. (mcloss)
-                    flat.clear()
-                    loss.sum().backward()
-                    adam.step()
-                    losses[epoch - 1] += loss.detach() * (f.shape[1] / n_rows)
-            if decay is not None:
-                losses[epoch - 1] += posterior.kl().detach() / n_rows
-            _stop_if_diverged(losses[epoch - 1], epoch, schedule)
-            if epoch % schedule.y_noise_every == 0:
-                y_noise = training_rmse(posterior, inputs, y, rmse_streams, blocks.size)
-            if report is not None:
-                report(epoch, losses[epoch - 1], y_noise)
-        _stop_if_diverged(flat.values.square().mean(), schedule.epochs, schedule)
+    def run_block(values: Sequence[Tensor]) -> None:
+        for zeta, targets, *weights in zip(*(value.split(schedule.batch_size, dim=1) for value in values), strict=True):
+            step(dict(zip(blocks.draw_names, weights, strict=True)), zeta, targets, y_noise, epoch_loss)
+
+    replay = Replay(run_block, y.device)
+    for epoch in range(1, schedule.epochs + 1):
+        epoch_loss.zero_()
+        for zeta, weights, targets in blocks.epoch():
+            if stop is not None and stop.is_set():
+                raise InterruptedError("Training was stopped.")
+            replay([zeta, targets, *weights.values()])
+        losses[epoch - 1] = epoch_loss + step.rest_of_loss()
+        update = epoch % schedule.y_noise_every == 0
+        if update or epoch % _EPOCHS_UNSEEN == 0 or epoch == schedule.epochs or report is not None:
+            _stop_if_diverged(losses[:epoch], schedule)
+        if update:
+            y_noise.copy_(training_rmse(posterior, inputs, y, rmse_streams, blocks.size))
+        if report is not None:
+            report(epoch, losses[epoch - 1], y_noise)
+    _stop_if_diverged(step.adam.values.square().mean().expand(schedule.epochs, 1), schedule)
     return TrainingResult(y_noise, losses)
 
 
@@ -206,7 +219,9 @@ class _Blocks:
         )
         stack = posterior.stack
         values_a_row = n_zeta * inputs.mean.shape[-1] + stack.width * max(1, len(stack.dropout_layers))
-        self.size = max(1, _NOISE_VALUES // (values_a_row * batch_size)) * batch_size  # the same for every S
+        ahead = _NOISE_VALUES[y.device.type] // (values_a_row * batch_size)
+        self.size = max(1, ahead) * batch_size  # the same for every S
+        self.draw_names: list[str] = []
 
     def epoch(self) -> Iterator[tuple[Tensor, WeightDraw, Tensor]]:
         """Zetas `S x rows x L x n_x` (L = 1 for exact inputs), a weight draw a row, and outputs `S x rows x n_y`."""
@@ -216,11 +231,15 @@ class _Blocks:
                 zeta = taken.mean.unsqueeze(2)
             else:
                 zeta = taken.draw(self._zetas.normal(n_rows, self.n_zeta, taken.mean.shape[-1]))
-            yield zeta, self.posterior.draw(self._weights, n_rows), take_rows(self.y, rows)
+            draw = self.posterior.draw(self._weights, n_rows)
+            self.draw_names = list(draw)
+            yield zeta, draw, take_rows(self.y, rows)
 
 
-def _stop_if_diverged(values: Tensor, epoch: int, schedule: Schedule) -> None:
-    if not bool(values.isfinite().all()):
+def _stop_if_diverged(losses: Tensor, schedule: Schedule) -> None:
+    finite = losses.isfinite().all(1)
+    if not bool(finite.all()):
+        epoch = int(finite.logical_not().nonzero()[0]) + 1
         raise TrainingDivergedError(
             f"Training diverged in epoch {epoch}: the loss is no longer a finite number. "
             f"Lower learning_rate (now {schedule.learning_rate:g}); if that does not help, raise y_noise_init "
@@ -228,35 +247,48 @@ def _stop_if_diverged(values: Tensor, epoch: int, schedule: Schedule) -> None:
         )
 
 
-class _FlatParameters:
-    """Parameters and gradients as views of two flat buffers, so that one fused Adam call moves them all."""
+class _Step:
+    """One optimisation step of Algorithm 1, for any weight posterior, by autograd."""
 
-    def __init__(self, posterior: WeightPosterior) -> None:
-        parameters = posterior.parameters
-        self.values = torch.cat([parameter.detach().flatten() for parameter in parameters])
-        self.gradients = self.values.grad = torch.zeros_like(self.values)
-        sizes = [parameter.numel() for parameter in parameters]
-        views = zip(self.values.split(sizes), self.gradients.split(sizes), strict=True)
-        for parameter, (value, gradient) in zip(parameters, views, strict=True):
-            parameter.data = value.view_as(parameter)
-            parameter.grad = gradient.view_as(parameter)
-        # A stack on the fast path writes its gradients here by itself, where nothing else adds to them.
-        self._writer: MLPStack | None = None
-        if isinstance(posterior.stack, MLPStack) and posterior.weight_decay is not None:
-            self._writer = posterior.stack
+    def __init__(self, posterior: WeightPosterior, n_rows: int, adam: FlatAdam) -> None:
+        self.posterior, self.n_rows, self.adam = posterior, n_rows, adam
 
-    def __enter__(self) -> Self:
-        if self._writer is not None:
-            self._writer.gradients = [
-                gradient for value in self._writer.parameters.values() if (gradient := value.grad) is not None
-            ]
-        return self
+    def __call__(self, draw: WeightDraw, zeta: Tensor, y: Tensor, y_noise: Tensor, total: Tensor) -> None:
+        """Move the weights for a minibatch `S x B x L x n_x`, and add its share of the epoch's loss to `total`, `S`."""
+        f = self.posterior.evaluate(draw, zeta)
+        loss = mc_loss(f, y, y_noise, self.posterior.kl(), self.n_rows)  # eq. (mcloss)
+        self.adam.gradient.zero_()
+        loss.sum().backward()
+        self.adam.step()
+        total.add_(loss.detach(), alpha=y.shape[1] / self.n_rows)
 
-    def __exit__(self, *_: object) -> None:
-        if self._writer is not None:
-            self._writer.gradients = None
+    def rest_of_loss(self) -> Tensor | float:
+        """What the steps of an epoch leave out of eq. (mcloss)."""
+        return 0.0
 
-    def clear(self) -> None:
-        """Make ready for a backward pass."""
-        if self._writer is None:
-            self.gradients.zero_()
+
+class _MLPStep(_Step):
+    """The same without autograd, for fully connected networks whose KL term is a weight decay."""
+
+    def __init__(self, posterior: WeightPosterior, n_rows: int, adam: FlatAdam, stack: MLPStack) -> None:
+        super().__init__(posterior, n_rows, adam)
+        self.stack = stack
+
+    @torch.no_grad()
+    def __call__(self, draw: WeightDraw, zeta: Tensor, y: Tensor, y_noise: Tensor, total: Tensor) -> None:
+        """Move the weights for a minibatch; its loss without the KL term is added to `total`."""
+        df = add_loss_gradient(self.stack.forward(draw, zeta), y, y_noise, total, y.shape[1] / self.n_rows)
+        self.stack.backward(df, self.adam.gradients)
+        self.adam.step()
+
+    def rest_of_loss(self) -> Tensor | float:
+        """The KL term at the end of the epoch; within it, Adam's weight decay is its gradient."""
+        return self.posterior.kl().detach() / self.n_rows
+
+
+def _step_for(posterior: WeightPosterior, learning_rate: float, n_rows: int) -> _Step:
+    stack, decay = posterior.stack, posterior.weight_decay
+    if isinstance(stack, MLPStack) and decay is not None:
+        adam = FlatAdam(posterior.parameters, learning_rate, weight_decay=decay / n_rows)
+        return _MLPStep(posterior, n_rows, adam, stack)
+    return _Step(posterior, n_rows, FlatAdam(posterior.parameters, learning_rate))

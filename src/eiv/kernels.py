@@ -1,0 +1,148 @@
+"""Triton kernels for the GPU: what stands between the matrix products of a training step, each in one pass.
+
+They compute what the torch operations beside them in `mlp`, `objective` and `optim` compute. Everything works without
+them, more slowly.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+
+import torch
+from torch import Tensor
+
+MOST_LOSS_VALUES = 2**15  # rows times zetas of a minibatch that one block of threads takes for the loss
+
+
+@functools.cache
+def available(device: torch.device) -> bool:
+    """Whether the kernels can run on `device`."""
+    if device.type != "cuda" or importlib.util.find_spec("triton") is None:
+        return False
+    return torch.cuda.get_device_capability(device) >= (7, 0)
+
+
+if importlib.util.find_spec("triton") is not None:
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def _activate(z, bias, mask, mask_stride, slope, n_rows, group, width, ROWS: tl.constexpr, UNITS: tl.constexpr):
+        s = tl.program_id(2).to(tl.int64)
+        r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+        u = tl.program_id(1) * UNITS + tl.arange(0, UNITS)
+        inside = (r < n_rows)[:, None] & (u < width)[None, :]
+        at = z + (s * n_rows + r[:, None]) * width + u[None, :]
+        value = tl.load(at, mask=inside) + tl.load(bias + s * width + u, mask=u < width)[None, :]
+        kept = tl.load(mask + s * mask_stride + (r[:, None] // group) * width + u[None, :], mask=inside)
+        tl.store(at, tl.where(value > 0, value, value * slope) * kept, mask=inside)
+
+    @triton.jit
+    def _activate_backward(
+        delta, a, mask, mask_stride, bias_gradient, slope, n_rows, group, width, ROWS: tl.constexpr, UNITS: tl.constexpr
+    ):
+        s = tl.program_id(1).to(tl.int64)
+        u = tl.program_id(0) * UNITS + tl.arange(0, UNITS)
+        total = tl.zeros((ROWS, UNITS), tl.float32)
+        for start in range(0, n_rows, ROWS):
+            r = start + tl.arange(0, ROWS)
+            inside = (r < n_rows)[:, None] & (u < width)[None, :]
+            at = (s * n_rows + r[:, None]) * width + u[None, :]
+            kept = tl.load(mask + s * mask_stride + (r[:, None] // group) * width + u[None, :], mask=inside, other=0.0)
+            value = tl.load(delta + at, mask=inside, other=0.0) * kept
+            value = tl.where(tl.load(a + at, mask=inside, other=0.0) > 0, value, value * slope)
+            tl.store(delta + at, value, mask=inside)
+            total += value
+        tl.store(bias_gradient + s * width + u, tl.sum(total, 0), mask=u < width)
+
+    @triton.jit
+    def _loss(
+        f,
+        y,
+        y_stride,
+        y_noise,
+        df,
+        loss,
+        n_rows,
+        weight,
+        N_Y: tl.constexpr,
+        L: tl.constexpr,
+        ROWS: tl.constexpr,
+        ZETAS: tl.constexpr,
+    ):
+        s = tl.program_id(0).to(tl.int64)
+        b = tl.arange(0, ROWS)[:, None]
+        l = tl.arange(0, ZETAS)[None, :]  # noqa: E741
+        inside = (b < n_rows) & (l < L)
+        at = ((s * n_rows + b) * L + l) * N_Y
+        log_weight = tl.zeros((ROWS, ZETAS), tl.float32)
+        constant = 0.0
+        for j in tl.static_range(N_Y):
+            sigma = tl.load(y_noise + s * N_Y + j)
+            target = tl.load(y + s * y_stride + b * N_Y + j, mask=b < n_rows, other=0.0)
+            residual = (tl.load(f + at + j, mask=inside, other=0.0) - target) / sigma
+            log_weight -= 0.5 * residual * residual
+            constant += tl.log(sigma) + 0.9189385332046727
+        log_weight = tl.where(inside, log_weight, float("-inf"))
+        top = tl.max(tl.where(b < n_rows, log_weight, 0.0), 1)[:, None]
+        share = tl.exp(log_weight - top)
+        total = tl.sum(share, 1)[:, None]
+        total = tl.where(b < n_rows, total, 1.0)
+        for j in tl.static_range(N_Y):
+            sigma = tl.load(y_noise + s * N_Y + j)
+            target = tl.load(y + s * y_stride + b * N_Y + j, mask=b < n_rows, other=0.0)
+            residual = (tl.load(f + at + j, mask=inside, other=0.0) - target) / sigma
+            tl.store(df + at + j, share / total * residual / sigma / n_rows, mask=inside)
+        log_mean = tl.where(b < n_rows, top + tl.log(total / L), 0.0)
+        value = constant - tl.sum(log_mean) / n_rows
+        tl.store(loss + s, tl.load(loss + s) + weight * value)
+
+    @triton.jit
+    def _adam(p, g, m, v, step, n, rate, decay, BLOCK: tl.constexpr):
+        at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        inside = at < n
+        t = tl.load(step)
+        value = tl.load(p + at, mask=inside)
+        gradient = tl.load(g + at, mask=inside) + decay * value
+        first = tl.load(m + at, mask=inside)
+        first = first + 0.1 * (gradient - first)
+        second = 0.999 * tl.load(v + at, mask=inside) + 0.001 * gradient * gradient
+        size = tl.sqrt(second / (1 - tl.exp(t * -0.0010005003335835335))) + 1e-8  # log 0.999
+        tl.store(p + at, value - rate / (1 - tl.exp(t * -0.10536051565782628)) * first / size, mask=inside)  # log 0.9
+        tl.store(m + at, first, mask=inside)
+        tl.store(v + at, second, mask=inside)
+
+
+def activate(z: Tensor, bias: Tensor, mask: Tensor, slope: float) -> None:
+    """Turn `z`, `S x rows x h`, into mask times leaky ReLU of (z + bias); `mask` is `S x D x h`, D groups of rows."""
+    n_networks, n_rows, width = z.shape
+    grid = (triton.cdiv(n_rows, 8), triton.cdiv(width, 128), n_networks)
+    _activate[grid](z, bias, mask, mask.stride(0), slope, n_rows, n_rows // mask.shape[1], width, 8, 128)
+
+
+def activate_backward(delta: Tensor, a: Tensor, mask: Tensor, slope: float, bias_gradient: Tensor) -> None:
+    """Take `delta`, `S x rows x h`, from the layer's output `a` back to before the bias, and sum it over the rows."""
+    n_networks, n_rows, width = delta.shape
+    rows = min(128, triton.next_power_of_2(n_rows))
+    group = n_rows // mask.shape[1]
+    _activate_backward[(triton.cdiv(width, 32), n_networks)](
+        delta, a, mask, mask.stride(0), bias_gradient, slope, n_rows, group, width, rows, 32, num_warps=8
+    )
+
+
+def add_loss_gradient(f: Tensor, y: Tensor, y_noise: Tensor, loss: Tensor, weight: float) -> Tensor:
+    """Add `weight` times the negative bound to `loss`, `S`; return its gradient with respect to f."""
+    n_networks, n_rows, n_zeta, n_outputs = f.shape
+    df = torch.empty_like(f)
+    _loss[(n_networks,)](
+        f, y, y.stride(0), y_noise, df, loss, n_rows, weight, n_outputs, n_zeta,
+        triton.next_power_of_2(n_rows), triton.next_power_of_2(n_zeta),
+    )  # fmt: skip
+    return df
+
+
+def adam(parameters: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: Tensor, rate: float, decay: float) -> None:
+    """Move flat `parameters` by Adam with its usual constants; `step` counts from 1 and lives on the device."""
+    n, block = parameters.numel(), 1024
+    _adam[(triton.cdiv(n, block),)](parameters, gradient, m, v, step, n, rate, decay, block, num_warps=4)

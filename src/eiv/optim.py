@@ -1,0 +1,65 @@
+"""Adam on one flat buffer: a single call moves the parameters of all networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.optim.adam import adam as torch_adam
+
+from eiv import kernels
+
+_ALIGNMENT = 64  # values; matrix products want their operands to start on such a boundary
+
+
+class FlatAdam:
+    """Adam for `parameters`, which become views of one flat buffer, as their gradients do.
+
+    Attributes:
+        values: the flat parameters.
+        gradient: the flat gradient, to be filled before a step.
+        gradients: views of it, one a parameter.
+
+    """
+
+    def __init__(self, parameters: Sequence[Tensor], learning_rate: float, weight_decay: float = 0.0) -> None:
+        self.learning_rate, self.weight_decay = learning_rate, weight_decay
+        sizes = [-(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT for parameter in parameters]
+        like = parameters[0].detach()
+        self.values, self.gradient, self._m, self._v = (like.new_zeros(sum(sizes)) for _ in range(4))
+        self._step = torch.zeros((), dtype=torch.float32, device=like.device)
+        self.gradients: list[Tensor] = []
+        views = zip(self.values.split(sizes), self.gradient.split(sizes), strict=True)
+        for parameter, (value, gradient) in zip(parameters, views, strict=True):
+            view = value[: parameter.numel()].view_as(parameter)
+            parameter.data = view.copy_(parameter.detach())
+            parameter.grad = gradient[: parameter.numel()].view_as(parameter)
+            self.gradients.append(parameter.grad)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Move the parameters along the gradient."""
+        if kernels.available(self.values.device) and self.values.dtype == torch.float32:
+            self._step += 1
+            kernels.adam(
+                self.values, self.gradient, self._m, self._v, self._step, self.learning_rate, self.weight_decay
+            )
+            return
+        torch_adam(
+            [self.values],
+            [self.gradient],
+            [self._m],
+            [self._v],
+            [],
+            [self._step],
+            fused=True,
+            capturable=self.values.is_cuda,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=self.learning_rate,
+            weight_decay=self.weight_decay,
+            eps=1e-8,
+            maximize=False,
+        )

@@ -1,0 +1,99 @@
+"""The fast path against autograd: products, gradients, whole trainings."""
+
+import pickle
+
+import pytest
+import torch
+from numpy.random import SeedSequence
+from torch import nn
+
+from conftest import CPU
+from eiv.inputs import ZetaPosterior
+from eiv.mlp import MLPStack, fast_stack
+from eiv.networks import NetworkStack, paper_network
+from eiv.objective import add_loss_gradient, loss
+from eiv.posteriors import BernoulliDropout
+from eiv.streams import Streams
+from eiv.training import Schedule, train
+
+SEEDS = SeedSequence(0).spawn(3)
+
+
+def networks(n_outputs=1, activation=None):
+    def build():
+        if activation is None:
+            return paper_network(2, n_outputs, 12, dropout=0.3)
+        return nn.Sequential(
+            nn.Linear(2, 7), activation(), nn.Dropout(0.3), nn.Linear(7, 5), activation(), nn.Dropout(0.1),
+            nn.Linear(5, n_outputs),
+        )  # fmt: skip
+
+    return NetworkStack(build, 2, n_outputs, SEEDS, CPU, torch.float64)
+
+
+@pytest.mark.parametrize("activation", [None, nn.ReLU])
+@pytest.mark.parametrize(("n_outputs", "n_zeta"), [(1, 1), (1, 5), (3, 5)])
+def test_gradients_are_those_of_autograd(activation, n_outputs, n_zeta):
+    plain = networks(n_outputs, activation)
+    fast = fast_stack(plain)
+    assert isinstance(fast, MLPStack)
+    draw = BernoulliDropout(fast, 1.0).draw(Streams(SEEDS, CPU, torch.float64), 6)
+    zeta, y = torch.randn(3, 6, n_zeta, 2, dtype=torch.float64), torch.randn(3, 6, n_outputs, dtype=torch.float64)
+    y_noise = torch.rand(3, n_outputs, dtype=torch.float64) + 0.2
+    value = loss(plain(draw, zeta), y, y_noise, torch.zeros(3), 6)
+    expected = torch.autograd.grad(value.sum(), list(plain.parameters.values()))
+    total = torch.zeros(3, dtype=torch.float64)
+    with torch.no_grad():
+        df = add_loss_gradient(fast.forward(draw, zeta), y, y_noise, total, weight=1.0)
+        gradients = [torch.full_like(parameter, torch.nan) for parameter in expected]
+        fast.backward(df, gradients)
+    torch.testing.assert_close(total, value.detach())
+    for found, wanted in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_inputs_a_draw", [5, 200])
+def test_evaluation_without_gradients_is_the_same(n_inputs_a_draw):
+    """Few inputs a draw are masked, many have the dropped units cut out of the products."""
+    plain = networks()
+    fast = fast_stack(plain)
+    draw = BernoulliDropout(fast, 1.0).draw(Streams(SEEDS, CPU, torch.float64), 4)
+    own = torch.randn(3, 4, n_inputs_a_draw, 2, dtype=torch.float64)
+    shared = torch.randn(n_inputs_a_draw, 2, dtype=torch.float64).expand(3, 4, -1, -1)
+    for zeta in (own, shared):
+        with torch.no_grad():
+            torch.testing.assert_close(fast(draw, zeta), plain(draw, zeta))
+        torch.testing.assert_close(fast(draw, zeta).detach(), plain(draw, zeta).detach())
+
+
+@pytest.mark.parametrize("x_err", [0.0, 0.2])
+def test_training_ends_with_the_weights_of_the_general_path(x_err):
+    x = torch.linspace(-1, 1, 3 * 50 * 2, dtype=torch.float64).reshape(3, 50, 2)
+    inputs = ZetaPosterior(x, torch.full((3, 1, 2), x_err, dtype=torch.float64))
+    schedule = Schedule(epochs=4, batch_size=16, learning_rate=1e-2, n_zeta=5, y_noise_init=0.5, y_noise_every=2)
+    ends = []
+    for stack in (networks(), fast_stack(networks())):
+        posterior = BernoulliDropout(stack, 0.1)
+        result = train(posterior, inputs, x.sum(2, keepdim=True), schedule, SEEDS)
+        ends.append([*posterior.parameters, result.y_noise])
+    for general, fast in zip(*ends, strict=True):
+        torch.testing.assert_close(general, fast, rtol=1e-9, atol=1e-9)
+
+
+def test_only_plain_fully_connected_networks_take_the_fast_path():
+    for build in (
+        lambda: nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Dropout(0.1), nn.Linear(4, 1)),
+        lambda: nn.Sequential(nn.Linear(2, 4, bias=False), nn.ReLU(), nn.Dropout(0.1), nn.Linear(4, 1)),
+        lambda: nn.Sequential(nn.Linear(2, 4), nn.Dropout(0.1), nn.ReLU(), nn.Linear(4, 1)),
+    ):
+        assert type(fast_stack(NetworkStack(build, 2, 1, SEEDS, CPU))) is NetworkStack
+
+
+def test_buffers_do_not_grow_and_do_not_travel():
+    stack = fast_stack(networks())
+    posterior = BernoulliDropout(stack, 0.1)
+    x = torch.randn(3, 50, 2, dtype=torch.float64)
+    schedule = Schedule(epochs=5, batch_size=16, learning_rate=1e-3, n_zeta=2, y_noise_init=0.5, y_noise_every=2)
+    train(posterior, ZetaPosterior(x, torch.full((3, 1, 2), 0.1, dtype=torch.float64)), x[..., :1], schedule, SEEDS)
+    assert len(stack._spaces) == 2  # whole minibatches and the smaller last one
+    assert not pickle.loads(pickle.dumps(stack))._spaces
