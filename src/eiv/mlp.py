@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from eiv import kernels
-from eiv.networks import VALUES_AT_ONCE, MaskedDropout, NetworkStack
+from eiv.networks import MaskedDropout, NetworkStack
 
 _ROWS_WORTH_A_CUT = 64  # inputs a weight draw from which on the cut pays
 _ROWS_AT_ONCE = 1024  # rows of a matrix product in prediction: few enough for the cache, enough to fill it
@@ -64,8 +64,7 @@ class MLPStack(NetworkStack):
         ordered = self._ordered(masks)
         if zeta.device.type == "cpu" and zeta.shape[2] >= _ROWS_WORTH_A_CUT:
             return self._evaluate_cut(ordered, zeta)
-        size = max(1, VALUES_AT_ONCE // (zeta.shape[0] * zeta.shape[1] * self.width))
-        return torch.cat([self._evaluate_masked(ordered, part) for part in zeta.split(size, dim=2)], dim=2)
+        return torch.cat([self._evaluate_masked(ordered, part) for part in self._parts(zeta)], dim=2)
 
     def forward(self, masks: dict[str, Tensor], zeta: Tensor) -> Tensor:
         """Compute f, `S x D x R x n_y`, and keep in buffers what `backward` needs."""
@@ -74,17 +73,9 @@ class MLPStack(NetworkStack):
         if space is None:
             space = self._spaces[zeta.shape] = _Workspace(zeta.shape[:3], [bias.shape[1] for bias in biases], zeta)
         space.zeta, space.masks = zeta.flatten(1, 2), self._ordered(masks)
-        values, fused = space.zeta, self._has_kernels(zeta)
+        values = space.zeta
         for i, mask in enumerate(space.masks):
-            layer = space.activations[i]
-            if fused:
-                torch.bmm(values, weights[i].mT, out=layer)
-                kernels.activate(layer, biases[i], mask, self._slope)
-            else:
-                torch.baddbmm(biases[i].unsqueeze(1), values, weights[i].mT, out=layer)
-                self._activate(layer)
-                space.grouped_activations[i].mul_(mask.unsqueeze(2))
-            values = layer
+            values = self._hidden_layer(values, weights[i], biases[i], mask, out=space.activations[i])
         torch.baddbmm(biases[-1].unsqueeze(1), values, weights[-1].mT, out=space.f)
         return space.f.view(*zeta.shape[:3], -1)
 
@@ -104,7 +95,7 @@ class MLPStack(NetworkStack):
                 torch.ops.aten.leaky_relu_backward.grad_input(
                     delta, space.activations[i], self._slope, True, grad_input=delta
                 )
-                space.grouped_deltas[i].mul_(space.masks[i].unsqueeze(2))
+                delta.view(*df.shape[:3], -1).mul_(space.masks[i].unsqueeze(2))
             if not (hidden and fused):
                 torch.bmm(space.ones, delta, out=bias_gradient.unsqueeze(1))
             torch.bmm(delta.mT, below[i], out=weight_gradient)
@@ -119,9 +110,19 @@ class MLPStack(NetworkStack):
         weights, biases = self._layers()
         values = zeta.flatten(1, 2)
         for weight, bias, mask in zip(weights, biases, masks, strict=False):
-            values = self._activate(torch.baddbmm(bias.unsqueeze(1), values, weight.mT))
-            values.view(*zeta.shape[:3], -1).mul_(mask.unsqueeze(2))
+            out = values.new_empty(*values.shape[:2], bias.shape[1])
+            values = self._hidden_layer(values, weight, bias, mask, out)
         return torch.baddbmm(biases[-1].unsqueeze(1), values, weights[-1].mT).view(*zeta.shape[:3], -1)
+
+    def _hidden_layer(self, values: Tensor, weight: Tensor, bias: Tensor, mask: Tensor, out: Tensor) -> Tensor:
+        """Mask times leaky ReLU of the affine map of `values`, `S x rows x in`, into `out`, `S x rows x out`."""
+        if self._has_kernels(values):
+            torch.bmm(values, weight.mT, out=out)
+            kernels.activate(out, bias, mask, self._slope)
+        else:
+            self._activate(torch.baddbmm(bias.unsqueeze(1), values, weight.mT, out=out))
+            out.view(*mask.shape[:2], -1, out.shape[2]).mul_(mask.unsqueeze(2))
+        return out
 
     def _evaluate_cut(self, masks: Sequence[Tensor], zeta: Tensor) -> Tensor:
         """Each weight draw by itself, with the units that it keeps."""
@@ -173,11 +174,7 @@ class _Workspace:
         def buffers() -> list[Tensor]:
             return [like.new_empty(n_networks, n_rows, width) for width in widths[:-1]]
 
-        def grouped(values: list[Tensor]) -> list[Tensor]:
-            return [value.view(n_networks, n_draws, n_inputs, -1) for value in values]
-
         self.activations, self.deltas = buffers(), buffers()
-        self.grouped_activations, self.grouped_deltas = grouped(self.activations), grouped(self.deltas)
         self.f = like.new_empty(n_networks, n_rows, widths[-1])
         self.ones = like.new_ones(n_networks, 1, n_rows)  # a product with ones is faster than a sum over rows
         self.zeta = like

@@ -22,7 +22,7 @@ _DROPOUTS: dict[type[nn.Module], int] = {  # how many trailing axes share one ma
     nn.Dropout2d: 2,
     nn.Dropout3d: 3,
 }
-VALUES_AT_ONCE = 2**22  # values of the widest layer that a prediction holds
+VALUES_AT_ONCE = {"cpu": 2**22, "cuda": 2**26}  # values of the widest layer that a prediction holds
 _ROW_MIXERS = (nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm)
 
 
@@ -170,8 +170,13 @@ class NetworkStack:
         """
         if torch.is_grad_enabled():
             return self._evaluate(masks, zeta)
-        size = max(1, VALUES_AT_ONCE // (zeta.shape[0] * zeta.shape[1] * self.width))
-        return torch.cat([self._evaluate(masks, part) for part in zeta.split(size, dim=2)], dim=2)
+        return torch.cat([self._evaluate(masks, part) for part in self._parts(zeta)], dim=2)
+
+    def _parts(self, zeta: Tensor) -> tuple[Tensor, ...]:
+        """`zeta` cut along R, so that the widest layer of a part does not take too much memory."""
+        most = VALUES_AT_ONCE[zeta.device.type] // (zeta.shape[0] * zeta.shape[1] * self.width)
+        parts: tuple[Tensor, ...] = zeta.split(max(1, most), dim=2)
+        return parts
 
     def _evaluate(self, masks: dict[str, Tensor], zeta: Tensor) -> Tensor:
 

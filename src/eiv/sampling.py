@@ -11,6 +11,7 @@ from numpy.random import SeedSequence
 from torch import Tensor
 
 from eiv.decomposition import Moments, literal_moments, unbiased_moments
+from eiv.graphs import tensor_cores
 from eiv.inputs.zeta import ZetaPosterior
 from eiv.posteriors import WeightPosterior
 from eiv.streams import Purpose, Streams
@@ -94,7 +95,8 @@ class BlockSampler:
     def draw(self, inputs: ZetaPosterior) -> Tensor:
         """Draw f for `inputs`, `rows x n_x`: `S x G x A x L x rows x n_y`."""
         tasks = [partial(self._block, inputs, g) for g in range(len(self._weights))]
-        return torch.stack(run_tasks(tasks, inputs.mean.device), dim=1)
+        with tensor_cores(inputs.mean.device):
+            return torch.stack(run_tasks(tasks, inputs.mean.device), dim=1)
 
     @torch.no_grad()
     def _block(self, inputs: ZetaPosterior, g: int) -> Tensor:
@@ -148,7 +150,8 @@ class LiteralSampler:
 
     def draw(self, inputs: ZetaPosterior) -> Tensor:
         """Draw f for `inputs`, `rows x n_x`: `S K x L x rows x n_y`, all networks pooled."""
-        (draws,) = run_tasks([partial(self._draw, inputs)], inputs.mean.device)
+        with tensor_cores(inputs.mean.device):
+            (draws,) = run_tasks([partial(self._draw, inputs)], inputs.mean.device)
         return draws
 
     @torch.no_grad()
