@@ -1,8 +1,8 @@
 """Speed on this machine's CPU against the textbook loop and the peers: `python benchmarks/speed.py [--write]`.
 
-All contenders of a case take turns in one process, round by round; the figures are medians over the rounds. The textbook
-loop and most peers train one network at a time, so ten networks take ten times as long. Training is timed without the
-set-up: a long fit less a short one.
+All contenders of a case take turns in one process, round by round; the figures are medians over the rounds. The
+textbook loop and most peers train one network at a time, so ten networks take ten times as long. Training is timed
+without the set-up: a long fit less a short one.
 """
 
 from __future__ import annotations

@@ -42,16 +42,23 @@ def spoiled(array, value):
         (lambda m: m.set_params(x_err=[0.1, -2]).fit(X, Y), "x_err must not be negative, got -2"),
         (lambda m: m.fit(X, Y[:-1]), "same number of rows: X has 12, y has 11"),
         (lambda m: m.fit(X, np.ones(12)), "y is constant"),
-        (lambda m: m.fit(X, np.column_stack([Y, np.ones(12)])), "y is constant"),
-        (lambda m: m.fit(X[:0], Y[:0]), r"Found array with 0 sample\(s\)"),
-        (lambda m: m.fit(X[:1], Y[:1]), r"Found array with 1 sample\(s\)"),
-        (lambda m: m.fit(X[:, 0], Y), "Expected 2D array, got 1D array"),
+        (lambda m: m.fit(X, np.column_stack([Y, np.ones(12)])), "y is constant in column 1"),
+        (lambda m: m.fit(X[:0], Y[:0]), r"X: Found array with 0 sample\(s\)"),
+        (lambda m: m.fit(X[:1], Y[:1]), r"X: Found array with 1 sample\(s\)"),
+        (lambda m: m.fit(X[:, 0], Y), "X: Expected 2D array, got 1D array"),
         (
             lambda m: m.fit(pd.DataFrame({"a": Y, "city": ["Ulm"] * 12}), Y),
             "X must hold numbers only.*: city",
         ),
-        (lambda m: m.fit([*X.astype(object).tolist()[:-1], ["a", 1.0]], Y), "X and y must hold numbers only"),
-        (lambda m: m.fit(X, ["a"] * 12), "X and y must hold numbers only"),
+        (lambda m: m.fit([*X.astype(object).tolist()[:-1], ["a", 1.0]], Y), "X must hold numbers only"),
+        (lambda m: m.fit(X, ["a"] * 12), "y must hold numbers only"),
+        (lambda m: m.fit(X, pd.DataFrame({"a": Y, "town": ["Ulm"] * 12})), "y must hold numbers only.*: town"),
+        (lambda m: m.fit(pd.DataFrame({"a": Y, "t": pd.date_range("2026-01-01", periods=12)}), Y), "only.*: t"),
+        (lambda m: m.fit(X, Y, X_err=True), "X_err must be a number or numbers, got True"),
+        (lambda m: m.fit(X, Y, X_err={"a": 0.1}), "X_err has names, but X has none"),
+        (lambda m: m.set_params(x_err=np.ones((12, 2))).fit(X, Y), r"x_err must be .* got shape \(12, 2\)"),
+        (lambda m: m.set_params(device="meta").fit(X, Y), "device must be"),
+        (lambda m: m.set_params(verbose="yes").fit(X, Y), "verbose must be True or False"),
         (
             lambda m: m.set_params(input_prior="uniform").fit(X, Y),
             "input_prior must be 'flat', got 'uniform'",
@@ -174,7 +181,7 @@ def test_any_shape_and_type_of_table_goes_through(n_rows, n_features, n_outputs,
 def test_errors_of_every_shape_are_taken_or_refused(n_rows, n_features, shape):
     errors = np.ones(shape)
     if errors.shape in {(), (n_features,), (n_rows, n_features)}:
-        assert check_x_err("x_err", errors, n_rows, n_features).shape[1] == n_features
+        assert check_x_err("x_err", errors, n_features, n_rows).shape[1] == n_features
     else:
         with pytest.raises(ValueError, match="x_err must be"):
-            check_x_err("x_err", errors, n_rows, n_features)
+            check_x_err("x_err", errors, n_features, n_rows)

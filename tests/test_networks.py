@@ -75,6 +75,42 @@ def test_building_leaves_the_global_generator_and_the_users_module_alone():
     assert isinstance(module[2], nn.Dropout)
 
 
+class OneLayerTwice(nn.Module):
+    """The usual idiom: one dropout layer after every activation, here of different widths."""
+
+    def __init__(self, *_):
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(2, 20), nn.Linear(20, 30), nn.Linear(30, 1)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, rows):
+        return self.head(self.dropout(self.second(self.dropout(self.first(rows)))))
+
+
+def test_a_dropout_layer_has_a_mask_at_each_place_where_it_is_used():
+    stack, streams = stack_of(OneLayerTwice, 2)
+    assert [layer.shape for layer in stack.dropout_layers] == [(20,), (30,)]
+    draw = BernoulliDropout(stack, 1.0).draw(streams, 4)
+    zeta = torch.randn(3, 4, 5, 2)
+    found = stack(draw, zeta)
+    first, second, head = (
+        lambda v, s, n=name: v @ stack.parameters[f"{n}.weight"][s].mT + stack.parameters[f"{n}.bias"][s]
+        for name in ("first", "second", "head")
+    )
+    masks = list(draw.values())
+    for s in range(3):
+        by_hand = head(masks[1][s][:, None] * second(masks[0][s][:, None] * first(zeta[s], s), s), s)
+        torch.testing.assert_close(found[s], by_hand)
+    with torch.no_grad():
+        torch.testing.assert_close(stack(draw, zeta), found.detach())
+
+
+def test_a_dropout_object_registered_twice_is_replaced_at_both_places():
+    dropout = nn.Dropout(0.5)
+    stack, _ = stack_of(lambda: nn.Sequential(nn.Linear(2, 4), dropout, nn.Linear(4, 4), dropout, nn.Linear(4, 1)), 2)
+    assert len(stack.dropout_layers) == 2
+
+
 class Functional(nn.Module):
     def __init__(self):
         super().__init__()
@@ -114,6 +150,8 @@ class RowsMerged(nn.Module):
         ),
         (lambda: nn.Sequential(nn.Linear(2, 4), nn.AlphaDropout(0.5), nn.Linear(4, 1)), "AlphaDropout"),
         (lambda: nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.5)), r"shape \(2, 1\)"),
+        (lambda: nn.Sequential(nn.Linear(2, 1), nn.Dropout(1.0)), "rate must be below 1"),
+        (lambda: nn.Dropout(0.5), "no parameters|must map"),
         (lambda: nn.Sequential(nn.Linear(2, 4), nn.Dropout2d(0.5), nn.Linear(4, 1)), "more axes"),
     ],
 )

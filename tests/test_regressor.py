@@ -6,13 +6,16 @@ import pytest
 import sklearn
 import torch
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conftest import small_posterior  # noqa: F401  (keeps torch to one thread)
 from eiv import EiVRegressor, NormalPrior, TrainingDivergedError, fit_splits
+from eiv.networks import paper_network
+from eiv.training import train
 from test_networks import SmallConv
 
 FAST = {"hidden_units": 16, "epochs": 5, "n_theta": 10, "random_state": 0}
@@ -156,6 +159,12 @@ def test_own_module():
         EiVRegressor(module=torch.nn.Linear).fit(X, y)
     with pytest.raises(TypeError, match="module must be a callable"):
         EiVRegressor(module=3).fit(X, y)
+    with pytest.raises(TypeError, match="module must be a callable"):
+        EiVRegressor(module=paper_network(12, 1)).fit(X, y)
+    with pytest.raises(TypeError, match="module must take"):
+        EiVRegressor(module=lambda n_inputs: None).fit(X, y)
+    with pytest.raises(ValueError, match="cannot take 2 rows of 12 inputs"):
+        EiVRegressor(module=lambda n_in, n_out: paper_network(7, 1)).fit(X, y)
 
 
 def test_splits_fitted_together_equal_splits_fitted_alone(line):
@@ -165,7 +174,7 @@ def test_splits_fitted_together_equal_splits_fitted_alone(line):
     errors = np.full((40, 1), 0.1)
     for together, rows in zip(fit_splits(model, X, y, splits, X_err=errors), splits, strict=True):
         alone = clone(together).fit(X[rows], y[rows], X_err=errors[rows])
-        np.testing.assert_allclose(together.predict(X, 0.1), alone.predict(X, 0.1), rtol=1e-9)
+        np.testing.assert_allclose(together.predict(X, X_err=0.1), alone.predict(X, X_err=0.1), rtol=1e-9)
         np.testing.assert_allclose(together.y_noise_, alone.y_noise_)
 
 
@@ -180,7 +189,7 @@ def test_ensemble_pools_the_draws_of_its_networks(line):
 
 def test_errors_travel_as_metadata(line):
     X, y = line
-    errors = np.full((40, 1), 0.1)
+    errors = np.linspace(0.05, 0.4, 40)[:, None]
     with sklearn.config_context(enable_metadata_routing=True):
         model = (
             EiVRegressor(**FAST)
@@ -188,18 +197,109 @@ def test_errors_travel_as_metadata(line):
             .set_predict_request(X_err=True)
             .set_score_request(X_err=True)
         )
-        pipeline = make_pipeline(StandardScaler(), model).fit(X, y, X_err=errors)
-        assert pipeline.predict(X, X_err=errors).shape == (40,)
+        pipeline = make_pipeline(FunctionTransformer(), model).fit(X, y, X_err=errors)
+        alone = EiVRegressor(**FAST).fit(X, y, X_err=errors)
+        np.testing.assert_array_equal(pipeline.predict(X, X_err=errors), alone.predict(X, X_err=errors))
+        assert not np.allclose(pipeline.predict(X, X_err=0), alone.predict(X, X_err=errors))
         scores = cross_validate(model, X, y, cv=3, params={"X_err": errors}, error_score="raise")["test_score"]
         assert np.isfinite(scores).all()
         search = GridSearchCV(model, {"epochs": [1, 5]}, cv=2, error_score="raise").fit(X, y, X_err=errors)
         assert search.best_params_["epochs"] in (1, 5)
 
 
-def test_divergence_is_an_error_not_a_nan(line):
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"learning_rate": 1e30},
+        {"learning_rate": 1e8, "epochs": 1, "batch_size": 300},  # shows only after the last step
+        {"learning_rate": 1e5, "y_noise_every": 1, "epochs": 1},
+    ],
+)
+def test_divergence_is_an_error_not_a_nan(line, settings):
     X, y = line
     with pytest.raises(TrainingDivergedError, match="Lower learning_rate"):
-        EiVRegressor(0.1, **FAST | {"learning_rate": 1e30}).fit(X, y)
+        EiVRegressor(0.1, **FAST | settings).fit(X, y)
+
+
+def test_a_failed_fit_leaves_no_half_fitted_model(line):
+    X, y = line
+    model = EiVRegressor(0.1, **FAST).fit(X, y)
+    with pytest.raises(TrainingDivergedError):
+        model.set_params(learning_rate=1e30).fit(X, 1000 * y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.raises(ValueError, match="X_err must not be negative"):
+        model.set_params(learning_rate=1e-3).fit(X, y, X_err=-1)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_settings_of_the_fit_hold_at_predict(line):
+    X, y = line
+    model = EiVRegressor(0.1, **FAST).fit(X, y)
+    before = model.predict(X)
+    model.set_params(dtype="float64", input_prior=NormalPrior(std=0.1), device="cpu")
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_inputs_beyond_all_bounds_are_refused_at_predict(line):
+    X, y = line
+    with pytest.raises(ValueError, match="X: the prediction for 1 of 2 rows is not a finite number, first for row 1"):
+        EiVRegressor(0.1, **FAST).fit(X, y).predict([[0.0], [1e300]])
+
+
+def test_errors_with_names_are_matched_by_name(line):
+    X, y = line
+    table = pd.DataFrame({"a": X[:, 0], "b": X[:, 0] ** 2})
+    by_position = EiVRegressor([0.1, 0.0], **FAST).fit(table, y)
+    for errors in ({"b": 0.0, "a": 0.1}, pd.Series({"b": 0.0, "a": 0.1})):
+        by_name = EiVRegressor(errors, **FAST).fit(table, y)
+        assert list(by_name.x_err_) == [0.1, 0.0]
+        assert np.array_equal(by_name.predict(table), by_position.predict(table))
+    rows = pd.DataFrame({"b": np.zeros(40), "a": np.full(40, 0.1)})
+    shown = by_position.predict(table, X_err=rows[["a", "b"]])
+    assert np.array_equal(by_position.predict(table, X_err=rows), shown)
+    with pytest.raises(ValueError, match=r"x_err must have a value for each feature of X, \['a', 'b'\], got \['a'\]"):
+        EiVRegressor({"a": 0.1}, **FAST).fit(table, y)
+
+
+def test_the_estimator_hands_its_settings_on(line, monkeypatch):
+    X, y = line
+    seen = []
+
+    def spy(posterior, inputs, y, schedule, seeds, report=None, stop=None):
+        result = train(posterior, inputs, y, schedule, seeds, report, stop)
+        seen.append((posterior, inputs, schedule, result))
+        return result
+
+    monkeypatch.setattr("eiv.regressor.train", spy)
+    errors = np.linspace(0.1, 0.5, 40)[:, None]
+    settings = FAST | {"n_zeta": 7, "weight_penalty": 3.0, "y_noise_init": 0.4}
+    model = EiVRegressor(standardise=False, n_networks=2, **settings).fit(X, y, X_err=errors)
+    posterior, inputs, schedule, result = seen[0]
+    assert (schedule.n_zeta, schedule.y_noise_init, posterior.weight_penalty) == (7, 0.4, 3.0)
+    np.testing.assert_allclose(inputs.std[1], errors, rtol=1e-6)
+    np.testing.assert_allclose(model.y_noise_, result.y_noise.square().mean(0).sqrt(), rtol=1e-6)
+
+
+def test_a_module_built_once_is_refused_on_any_number_of_cores(line):
+    X, y = line
+    module = paper_network(1, 1, 4)
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        try:
+            with pytest.raises(ValueError, match="new network at every call"):
+                EiVRegressor(module=lambda n_in, n_out: module, n_networks=2, **FAST).fit(X, y)
+        finally:
+            torch.set_num_threads(1)
+
+
+def test_fit_splits_checks_its_rows(line):
+    X, y = line
+    with pytest.raises(ValueError, match="same number of rows: X has 40, y has 39"):
+        fit_splits(EiVRegressor(**FAST), X, y[:-1], [range(20)])
+    with pytest.raises(ValueError, match="splits must hold the rows to fit on"):
+        fit_splits(EiVRegressor(**FAST), X, y, list(KFold(3).split(X)))
 
 
 def test_progress_bar_shows_loss_noise_and_time(line, capsys):

@@ -19,14 +19,50 @@ def sampler(kind=BlockSampler, n_theta=100, n_zeta=5):
     return kind(small_posterior(2, dtype=torch.float64), 1, n_theta, n_zeta, SEEDS)
 
 
-@pytest.mark.parametrize("n_theta", [2, 5, 7, 10, 99, 100])
-def test_blocks_take_as_many_forward_passes_as_algorithm_2(n_theta):
-    draws = sampler(n_theta=n_theta).draw(inputs())
-    n_networks, n_blocks, in_block, n_zeta = draws.shape[:4]
-    assert n_networks == 2
-    assert n_blocks * in_block == n_theta
-    assert n_zeta == 5
-    assert in_block >= 2
+@pytest.mark.parametrize(
+    ("n_theta", "n_blocks", "in_block"),
+    [(2, 1, 2), (3, 1, 3), (4, 2, 2), (5, 2, 3), (7, 2, 4), (10, 2, 5), (99, 20, 5), (100, 20, 5), (101, 21, 5)],
+)
+def test_blocks_are_small_and_take_hardly_more_passes_than_algorithm_2(n_theta, n_blocks, in_block):
+    assert sampler(n_theta=n_theta).draw(inputs()).shape == (2, n_blocks, in_block, 5, 6, 1)
+
+
+def test_networks_have_weight_draws_of_their_own():
+    for weights in sampler()._weights:
+        for masks in weights.values():
+            assert not torch.equal(masks[0], masks[1])
+
+
+class LineWithOffsets:
+    """f = theta + slope * zeta with a known spread of theta, slopes and means that differ between networks."""
+
+    def __init__(self, posterior, spread=0.7, slopes=(1.0, 2.0), means=(0.0, 1.0)):
+        self.stack, self.parameters, self.spread = posterior.stack, posterior.parameters, spread
+        self.slopes, self.means = (torch.tensor(v, dtype=torch.float64)[:, None, None, None] for v in (slopes, means))
+
+    def draw(self, streams, n_draws):
+        return {"theta": streams.normal(n_draws)}
+
+    def evaluate(self, draw, zeta):
+        return self.means + self.spread * draw["theta"][:, :, None, None] + self.slopes * zeta
+
+
+def test_moments_of_a_prediction_are_unbiased():
+    """2,000 small predictions of one row: the mean of each part within four standard errors of the truth."""
+    posterior = LineWithOffsets(small_posterior(2, dtype=torch.float64))
+    place = ZetaPosterior(torch.full((1, 1), 0.3, dtype=torch.float64), torch.full((1, 1), 0.5, dtype=torch.float64))
+    found = []
+    for seed in range(2000):
+        small = BlockSampler(posterior, 1, 6, 2, SeedSequence(seed).spawn(2))
+        moments = small.moments(small.draw(place))
+        found.append([moments.mean.item(), moments.epistemic.item(), moments.aleatoric.item(), moments.variance.item()])
+    means = torch.tensor([0.3, 1.6])  # of the networks at this row; their slopes differ, and so their spread over zeta
+    epistemic = 0.7**2 + means.var(correction=0).item() + 0.5**2 * torch.tensor([1.0, 2.0]).var(correction=0).item()
+    aleatoric = (1.5 * 0.5) ** 2
+    found = torch.tensor(found)
+    for column, truth in enumerate((0.95, epistemic, aleatoric, epistemic + aleatoric)):
+        values = found[:, column]
+        assert abs(values.mean() - truth) < 4 * values.std() / 2000**0.5
 
 
 def test_rows_predicted_alone_or_together_give_the_same_numbers():

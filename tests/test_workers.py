@@ -1,4 +1,5 @@
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -32,7 +33,8 @@ def test_tiny_numbers_are_zero_inside_a_task(two_cores):
 
 def test_tasks_share_the_cores(two_cores):
     assert run_tasks([torch.get_num_threads] * 2, CPU) == [1, 1]
-    assert run_tasks([torch.get_num_threads], CPU) == [2]
+    assert run_tasks([torch.get_num_threads], CPU, width=1024) == [2]
+    assert run_tasks([torch.get_num_threads], CPU, width=128) == [1]
 
 
 def test_a_failure_stops_the_others_and_is_raised(two_cores):
@@ -63,3 +65,11 @@ def test_divergence_in_one_worker_is_reported(line, two_cores):
     X, y = line
     with pytest.raises(TrainingDivergedError):
         EiVRegressor(0.1, epochs=50, hidden_units=16, n_networks=4, learning_rate=1e30).fit(X, y)
+
+
+def test_predictions_in_many_threads_leave_the_number_of_threads_alone(two_cores):
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: run_tasks([lambda: torch.randn(50, 50) @ torch.randn(50, 50)] * 4, CPU), range(20)))
+        assert torch.get_num_threads() == 2
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(torch.get_num_threads).result() == 2

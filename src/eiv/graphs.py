@@ -70,13 +70,13 @@ def own_stream(device: torch.device) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def tensor_cores(device: torch.device) -> Iterator[None]:
-    """On a GPU, let float32 matrix products use TF32; the caller's setting comes back afterwards."""
+def matmul_precision(device: torch.device, precision: str = "auto") -> Iterator[None]:
+    """On a GPU, let float32 matrix products use TF32 unless `precision` is "float32"; then back to how it was."""
     if device.type != "cuda":
         yield
         return
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
+    torch.set_float32_matmul_precision("highest" if precision == "float32" else "high")
     try:
         yield
     finally:

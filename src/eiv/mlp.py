@@ -1,28 +1,32 @@
 """Stacks of fully connected networks with a hand-written forward and backward pass: the fast path for the paper's.
 
 Its products write into buffers that are kept, and its gradients go straight to where the optimiser reads them. In
-prediction the units that a weight draw drops are cut
-out of the matrix products.
+prediction the units that a weight draw drops are cut out of the matrix products.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from eiv import kernels
 from eiv.networks import MaskedDropout, NetworkStack
+from eiv.products import product
 
 _ROWS_WORTH_A_CUT = 64  # inputs a weight draw from which on the cut pays
 _ROWS_AT_ONCE = 1024  # rows of a matrix product in prediction: few enough for the cache, enough to fill it
 
 
-def fast_stack(stack: NetworkStack) -> NetworkStack:
+def fast_stack(stack: NetworkStack, precision: str = "auto") -> NetworkStack:
     """The same networks on the fast path, where they have one."""
-    return MLPStack(stack) if _is_mlp(stack.template) else stack
+    if _is_mlp(stack.template):
+        return MLPStack(stack, precision)
+    if precision == "bfloat16":
+        raise ValueError("precision='bfloat16' is for fully connected networks such as the paper's, not this module.")
+    return stack
 
 
 def _is_mlp(module: nn.Module) -> bool:
@@ -34,10 +38,12 @@ def _is_mlp(module: nn.Module) -> bool:
     slopes = {_slope(activation) for activation in activations}
     return (
         all(type(layer) is nn.Linear and layer.bias is not None for layer in linears)
+        and len(list(module.parameters())) == 2 * len(linears)  # no layer stands twice
         and all(parameter.requires_grad for parameter in module.parameters())
+        and not any(layer._forward_hooks or layer._forward_pre_hooks for layer in module.modules())
         and len(slopes) == 1
         and None not in slopes
-        and all(type(layer) is MaskedDropout and layer.shared_axes == 0 for layer in dropouts)
+        and all(type(layer) is MaskedDropout and layer.shared_axes == 0 and layer.n_uses == 1 for layer in dropouts)
     )
 
 
@@ -48,11 +54,13 @@ class MLPStack(NetworkStack):
 
     Args:
         stack: the networks; their parameters are taken over.
+        precision: "bfloat16" rounds the operands of the large products in `forward` and `backward`.
 
     """
 
-    def __init__(self, stack: NetworkStack) -> None:
+    def __init__(self, stack: NetworkStack, precision: str = "auto") -> None:
         self.__dict__.update(stack.__dict__)
+        self.operands = torch.bfloat16 if precision == "bfloat16" else stack.dtype
         assert isinstance(self.template, nn.Sequential)
         self._slope = _slope(self.template[1]) or 0.0
         self._spaces: dict[tuple[int, ...], _Workspace] = {}
@@ -75,7 +83,9 @@ class MLPStack(NetworkStack):
         space.zeta, space.masks = zeta.flatten(1, 2), self._ordered(masks)
         values = space.zeta
         for i, mask in enumerate(space.masks):
-            values = self._hidden_layer(values, weights[i], biases[i], mask, out=space.activations[i])
+            below, weight = (values, weights[i]) if i == 0 else self._rounded(values, weights[i])
+            space.operands[i] = below, weight
+            values = self._hidden_layer(below, weight, biases[i], mask, out=space.activations[i])
         torch.baddbmm(biases[-1].unsqueeze(1), values, weights[-1].mT, out=space.f)
         return space.f.view(*zeta.shape[:3], -1)
 
@@ -83,7 +93,6 @@ class MLPStack(NetworkStack):
         """From the gradient with respect to f, write (do not add) that with respect to each parameter."""
         weights, _ = self._layers()
         space = self._spaces[(*df.shape[:3], weights[0].shape[2])]
-        below = [space.zeta, *space.activations]
         delta, fused = df.flatten(1, 2), self._has_kernels(df)
         for i in reversed(range(len(weights))):
             weight_gradient, bias_gradient = gradients[2 * i], gradients[2 * i + 1]
@@ -98,9 +107,11 @@ class MLPStack(NetworkStack):
                 delta.view(*df.shape[:3], -1).mul_(space.masks[i].unsqueeze(2))
             if not (hidden and fused):
                 torch.bmm(space.ones, delta, out=bias_gradient.unsqueeze(1))
-            torch.bmm(delta.mT, below[i], out=weight_gradient)
+            below, weight = space.operands[i] if hidden else (space.activations[-1], weights[-1])
+            rounded = delta.to(below.dtype)
+            product(rounded.mT, below, out=weight_gradient)
             if i > 0:
-                delta = torch.bmm(delta, weights[i], out=space.deltas[i - 1])
+                delta = product(rounded, weight, out=space.deltas[i - 1])
 
     @staticmethod
     def _has_kernels(values: Tensor) -> bool:
@@ -109,18 +120,22 @@ class MLPStack(NetworkStack):
     def _evaluate_masked(self, masks: Sequence[Tensor], zeta: Tensor) -> Tensor:
         weights, biases = self._layers()
         values = zeta.flatten(1, 2)
-        for weight, bias, mask in zip(weights, biases, masks, strict=False):
+        for weight, bias, mask in zip(weights[:-1], biases[:-1], masks, strict=True):
             out = values.new_empty(*values.shape[:2], bias.shape[1])
             values = self._hidden_layer(values, weight, bias, mask, out)
         return torch.baddbmm(biases[-1].unsqueeze(1), values, weights[-1].mT).view(*zeta.shape[:3], -1)
 
     def _hidden_layer(self, values: Tensor, weight: Tensor, bias: Tensor, mask: Tensor, out: Tensor) -> Tensor:
         """Mask times leaky ReLU of the affine map of `values`, `S x rows x in`, into `out`, `S x rows x out`."""
-        if self._has_kernels(values):
-            torch.bmm(values, weight.mT, out=out)
+        if self._has_kernels(out):
+            product(values, weight.mT, out=out)
             kernels.activate(out, bias, mask, self._slope)
         else:
-            self._activate(torch.baddbmm(bias.unsqueeze(1), values, weight.mT, out=out))
+            if values.dtype == out.dtype:
+                torch.baddbmm(bias.unsqueeze(1), values, weight.mT, out=out)
+            else:
+                product(values, weight.mT, out=out).add_(bias.unsqueeze(1))
+            self._activate(out)
             out.view(*mask.shape[:2], -1, out.shape[2]).mul_(mask.unsqueeze(2))
         return out
 
@@ -157,11 +172,19 @@ class MLPStack(NetworkStack):
         values = list(self.parameters.values())
         return values[0::2], values[1::2]
 
+    def _rounded(self, values: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        return values.to(self.operands), weight.to(self.operands)
+
     def _ordered(self, masks: dict[str, Tensor]) -> list[Tensor]:
         return [masks[layer.mask_name] for layer in self.dropout_layers]
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_spaces": {}}
+        return super().__getstate__() | {"_spaces": {}}
+
+    def __copy__(self) -> Self:
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__ | {"_spaces": {}})
+        return copied
 
 
 class _Workspace:
@@ -179,6 +202,7 @@ class _Workspace:
         self.ones = like.new_ones(n_networks, 1, n_rows)  # a product with ones is faster than a sum over rows
         self.zeta = like
         self.masks: list[Tensor] = []
+        self.operands: dict[int, tuple[Tensor, Tensor]] = {}  # of each hidden layer: what went in, and its weights
 
 
 def _slope(activation: nn.Module) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import torch
 from numpy.random import SeedSequence
@@ -59,19 +59,25 @@ def paper_network(
 
 
 class MaskedDropout(nn.Module):
-    """Dropout whose mask is given, not drawn: mask `D x features` times D groups of consecutive rows.
+    r"""Dropout whose mask is given, not drawn: one mask for each of D groups of consecutive rows.
 
-    A weight draw is one mask. In training every row has a draw of its own that all of its L zetas share (the paper's
-    footnote); in prediction one draw serves all rows. Both are D groups of equal size.
+    .. math:: a_{dr} \mapsto b_d \odot a_{dr}, \qquad d = 1 \dots D, \quad r = 1 \dots R
+
+    A weight draw is one mask b. In training every row has a draw of its own that all of its L zetas share (the paper's
+    footnote); in prediction one draw serves all rows. Both are D groups of R rows. A layer that a network uses at
+    several places has a mask for each.
 
     Args:
         rate: p, the probability of a zero.
         shared_axes: trailing axes along which the mask is constant: 0 for `nn.Dropout`, 2 for `nn.Dropout2d`.
 
+    Attributes:
+        mask_0: `D x features`, the mask at the first place; `mask_1` at the second, and so on.
+
     Examples:
         >>> layer = MaskedDropout(0.5)
-        >>> layer.mask = torch.tensor([[2.0, 0.0], [0.0, 2.0]])  # two draws
-        >>> layer(torch.ones(4, 2))                              # two rows each
+        >>> layer.mask_0 = torch.tensor([[2.0, 0.0], [0.0, 2.0]])  # two draws
+        >>> layer(torch.ones(4, 2))                                # two rows each
         tensor([[2., 0.],
                 [2., 0.],
                 [0., 2.],
@@ -79,23 +85,33 @@ class MaskedDropout(nn.Module):
 
     """
 
-    mask: Tensor
-
     def __init__(self, rate: float, shared_axes: int = 0) -> None:
         super().__init__()
         self.rate, self.shared_axes = rate, shared_axes
-        self.register_buffer("mask", torch.ones(1), persistent=False)
+        self.set_uses(1)
+
+    def set_uses(self, n_uses: int) -> None:
+        """Say at how many places a pass through the network comes here."""
+        self.n_uses, self._use = n_uses, 0
+        for use in range(n_uses):
+            self.register_buffer(f"mask_{use}", torch.ones(1), persistent=False)
+
+    def restart(self) -> None:
+        """Make ready for a new pass through the network."""
+        self._use = 0
 
     def forward(self, values: Tensor) -> Tensor:
         """Multiply each group of rows of `values`, `rows x features`, by its mask."""
-        groups = values.unflatten(0, (self.mask.shape[0], -1))
-        product: Tensor = groups * self.mask.unsqueeze(1)
+        mask: Tensor = getattr(self, f"mask_{self._use}")
+        self._use = (self._use + 1) % self.n_uses
+        groups = values.unflatten(0, (mask.shape[0], -1))
+        product: Tensor = groups * mask.unsqueeze(1)
         return product.flatten(0, 1)
 
 
 @dataclass(frozen=True)
 class DropoutLayer:
-    """A dropout layer of a network: the name of its mask, its rate and the shape of one mask."""
+    """A place in a network where units are dropped: the name of its mask, its rate and the shape of one mask."""
 
     mask_name: str
     rate: float
@@ -103,7 +119,9 @@ class DropoutLayer:
 
 
 class NetworkStack:
-    """S networks of one shape, their parameters stacked, evaluated together.
+    r"""S networks of one shape, their parameters stacked, evaluated together.
+
+    .. math:: f_s(\zeta) = f_{\theta_s}(\zeta), \qquad s = 1 \dots S
 
     Network s computes what it would compute alone. The parameters carry the axis S first; gradients flow to them.
 
@@ -117,7 +135,7 @@ class NetworkStack:
 
     Attributes:
         parameters: `{name: S x shape}`, the leaves that training moves.
-        dropout_layers: the layers that take a mask.
+        dropout_layers: the places that take a mask.
         width: the largest number of values that one row has inside the network, which memory goes with.
 
     Examples:
@@ -154,9 +172,16 @@ class NetworkStack:
         trained = {name for name, value in self.template.named_parameters() if value.requires_grad}
         self.parameters = {name: value for name, value in stacked.items() if name in trained}
         self.constants = {name: value for name, value in stacked.items() if name not in trained}
+        if not self.parameters:
+            raise ValueError("module has no parameters to train.")
         self.template.to("meta")  # only its structure is used from here on
         for value in self.parameters.values():
             value.requires_grad_(True)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating point type of the parameters."""
+        return next(iter(self.parameters.values())).dtype
 
     @property
     def n_networks(self) -> int:
@@ -184,6 +209,8 @@ class NetworkStack:
         template = self.template if torch.is_grad_enabled() else copy.deepcopy(self.template)
 
         def one_network(state: dict[str, Tensor], inputs: Tensor) -> Tensor:
+            for _, layer in _masked_layers(template):
+                layer.restart()
             return functional_call(template, state, (inputs,))  # type: ignore[no-any-return]
 
         state, inputs = self.parameters | self.constants | masks, zeta.flatten(1, 2)
@@ -210,8 +237,18 @@ class NetworkStack:
             for name in ("parameters", "constants"):
                 state = {key: value.detach()[stop - size : stop].clone() for key, value in getattr(self, name).items()}
                 setattr(part, name, state)
+            for value in part.parameters.values():
+                value.requires_grad_(True)
             parts.append(part)
         return parts
+
+    def __getstate__(self) -> dict[str, Any]:
+        """On the CPU, so that networks trained on a GPU can be loaded anywhere."""
+        on_cpu = {
+            name: {key: value.detach().cpu() for key, value in getattr(self, name).items()}
+            for name in ("parameters", "constants")
+        }
+        return self.__dict__ | on_cpu
 
 
 def _with_masked_dropout(module: nn.Module) -> nn.Module:
@@ -219,16 +256,20 @@ def _with_masked_dropout(module: nn.Module) -> nn.Module:
     module = copy.deepcopy(module)
     if type(module) in _DROPOUTS:
         module = nn.Sequential(module)
+    replaced: dict[nn.Module, MaskedDropout] = {}  # a layer registered twice stays one layer
     for parent in list(module.modules()):
-        for name, layer in list(parent.named_children()):
+        for name, layer in list(parent._modules.items()):
             if not isinstance(layer, nn.modules.dropout._DropoutNd):
                 continue
             if type(layer) not in _DROPOUTS:
                 raise ValueError(
-                    f"module: {type(layer).__name__} is not Bernoulli dropout. Use nn.Dropout or its 1-D, 2-D and 3-D "
-                    "forms."
+                    f"module: {type(layer).__name__} is none of nn.Dropout, nn.Dropout1d, nn.Dropout2d and "
+                    "nn.Dropout3d, whose masks are known."
                 )
-            setattr(parent, name, MaskedDropout(layer.p, _DROPOUTS[type(layer)]))
+            if layer.p >= 1:
+                raise ValueError(f"module: a dropout rate must be below 1, got {layer.p!r}.")
+            replaced.setdefault(layer, MaskedDropout(layer.p, _DROPOUTS[type(layer)]))
+            setattr(parent, name, replaced[layer])
     for layer in module.modules():
         if isinstance(layer, _ROW_MIXERS) and (layer.track_running_stats or isinstance(layer, _ROW_MIXERS[0])):
             raise ValueError(
@@ -241,7 +282,7 @@ def _with_masked_dropout(module: nn.Module) -> nn.Module:
 def _probe(module: nn.Module, n_inputs: int, n_outputs: int, dtype: torch.dtype) -> tuple[list[DropoutLayer], int]:
     """Send two rows through `module`: the shapes of its masks, its width, and whether it keeps to the contract."""
     n_rows = 2
-    seen: dict[nn.Module, set[tuple[int, ...]]] = {}
+    seen: dict[nn.Module, list[tuple[int, ...]]] = {}
     width = n_inputs
 
     def look(layer: nn.Module, inputs: tuple[Tensor, ...], output: object) -> None:
@@ -249,14 +290,17 @@ def _probe(module: nn.Module, n_inputs: int, n_outputs: int, dtype: torch.dtype)
         if isinstance(output, Tensor):
             width = max(width, output.numel() // n_rows)
         if isinstance(layer, MaskedDropout):
-            seen.setdefault(layer, set()).add(tuple(inputs[0].shape))
+            seen.setdefault(layer, []).append(tuple(inputs[0].shape))
 
     hooks = [layer.register_forward_hook(look) for layer in module.modules()]
     rows = torch.zeros(n_rows, n_inputs, dtype=dtype)
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             before = torch.random.get_rng_state()
-            output = module.train()(rows)
+            try:
+                output = module.train()(rows)
+            except RuntimeError as error:
+                raise ValueError(f"module cannot take {n_rows} rows of {n_inputs} inputs: {error}") from error
             draws_itself = not torch.equal(before, torch.random.get_rng_state())
     finally:
         for hook in hooks:
@@ -270,21 +314,21 @@ def _probe(module: nn.Module, n_inputs: int, n_outputs: int, dtype: torch.dtype)
         raise ValueError(
             f"module must map {n_rows} rows to shape ({n_rows}, {n_outputs}), it gave {tuple(output.shape)}."
         )
-    return [_dropout_layer(name, layer, seen, n_rows) for name, layer in _masked_layers(module)], width
+    layers = []
+    for name, layer in _masked_layers(module):
+        shapes = seen.get(layer, [])
+        if not shapes:
+            raise ValueError(f"module: the dropout layer {name!r} is never used.")
+        layer.set_uses(len(shapes))
+        layers += [_dropout_layer(name, layer, use, shape, n_rows) for use, shape in enumerate(shapes)]
+    return layers, width
 
 
 def _masked_layers(module: nn.Module) -> list[tuple[str, MaskedDropout]]:
     return [(name, layer) for name, layer in module.named_modules() if isinstance(layer, MaskedDropout)]
 
 
-def _dropout_layer(
-    name: str, layer: MaskedDropout, seen: dict[nn.Module, set[tuple[int, ...]]], n_rows: int
-) -> DropoutLayer:
-    shapes = seen.get(layer, set())
-    if len(shapes) != 1:
-        found = "is never used" if not shapes else f"sees different shapes: {sorted(shapes)}"
-        raise ValueError(f"module: the dropout layer {name!r} {found}; a weight draw gives it one mask.")
-    (shape,) = shapes
+def _dropout_layer(name: str, layer: MaskedDropout, use: int, shape: tuple[int, ...], n_rows: int) -> DropoutLayer:
     if shape[0] != n_rows:
         raise ValueError(
             f"module: the dropout layer {name!r} sees {shape[0]} rows where {n_rows} were given; "
@@ -292,18 +336,18 @@ def _dropout_layer(
         )
     features = list(shape[1:])
     shared = layer.shared_axes
-    if shared >= len(features) + (shared == 0):
+    if len(features) < shared + 1:
         raise ValueError(
             f"module: the dropout layer {name!r} is {shared}-D and needs rows x channels x {shared} more axes, "
             f"got shape {shape}."
         )
     features[len(features) - shared :] = [1] * shared
-    return DropoutLayer(f"{name}.mask", layer.rate, tuple(features))
+    return DropoutLayer(f"{name}.mask_{use}", layer.rate, tuple(features))
 
 
 def _stack_state(modules: Sequence[nn.Module], device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
     """Parameters and buffers of all modules but the masks, `{name: S x shape}`."""
-    masks = {f"{name}.mask" for name, _ in _masked_layers(modules[0])}
+    masks = {f"{name}.mask_{use}" for name, layer in _masked_layers(modules[0]) for use in range(layer.n_uses)}
     states = []
     for module in modules:
         values = [*module.named_parameters(), *module.named_buffers()]

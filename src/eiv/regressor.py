@@ -18,11 +18,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from eiv import validation as v
+from eiv.graphs import matmul_precision
 from eiv.inputs import FlatPrior, InputPrior, ZetaPosterior
 from eiv.mlp import fast_stack
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import FAMILIES, WeightPosterior
 from eiv.prediction import Prediction
+from eiv.products import PRECISIONS, check_precision
 from eiv.progress import Report, training_progress
 from eiv.sampling import BlockSampler, FunctionSampler, LiteralSampler
 from eiv.scaling import Scaler
@@ -35,7 +37,10 @@ __all__ = ["EiVRegressor", "fit_splits"]
 Array = NDArray[np.float64]
 _KEPT_DRAWS = 2**26  # values of draws that a prediction keeps without being asked to
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
-_SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {"unbiased": BlockSampler, "literal": LiteralSampler}
+_SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
+    "unbiased": BlockSampler,
+    "literal": LiteralSampler,
+}
 
 
 class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -49,8 +54,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     total_unc).
 
     Args:
-        x_err: the error of X (a standard deviation, in the units of X) that holds for all rows: a number or one value
-            a feature; 0 for exact columns. None for exact inputs: the model without Errors-in-Variables.
+        x_err: the error of X (a standard deviation, in the units of X) that holds for all rows: a number, one value
+            per feature, or those by name (a mapping or a pandas Series); 0 for exact columns. None for exact inputs:
+            the model without Errors-in-Variables.
         input_prior: what is believed of the true input before x is seen: "flat" (Lemma 1), or an object such as
             `eiv.NormalPrior(std, mean)` (appendix A.2).
         posterior: the family of the weight posterior: "bernoulli_dropout".
@@ -65,13 +71,16 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         learning_rate: Adam's step size.
         y_noise_init: sigma_y before its first update, as a share of the spread of y (in units of y where `standardise`
             is False).
-        y_noise_every: sigma_y is set to the training RMSE at the end of every such epoch.
-        n_zeta: L, draws of the true input a row, in training and a block of the prediction.
-        n_theta: K, draws of the weights a network in a prediction.
+        y_noise_every: sigma_y is set to the training RMSE every this many epochs, and once at the end if there are
+            fewer.
+        n_zeta: L, draws of the true input per row in training, and per block of a prediction.
+        n_theta: K, draws of the weights per network in a prediction.
         n_networks: networks that are trained and whose draws are pooled.
         standardise: whether X and y are brought to mean 0 and standard deviation 1 first, and their errors with them.
         device: "auto" (a GPU where there is one), "cpu", "cuda" or "cuda:N".
         dtype: "float32" or "float64".
+        precision: of the matrix products. "auto": TF32 on a GPU, float32 on the CPU; "float32": that everywhere;
+            "bfloat16": in training, operands rounded to 8 bits, faster for wide networks (see `docs/benchmarks.md`).
         random_state: seed; the same one gives the same numbers on the same machine.
         verbose: whether training shows a progress bar.
 
@@ -116,6 +125,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         "n_networks": v.integer(1),
         "standardise": v.flag(),
         "dtype": v.option(*_DTYPES),
+        "precision": v.option(*PRECISIONS),
+        "verbose": v.flag(),
     }
 
     def __init__(
@@ -140,6 +151,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         standardise: bool = True,
         device: str = "auto",
         dtype: str = "float32",
+        precision: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         verbose: bool = False,
     ) -> None:
@@ -162,17 +174,18 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.standardise = standardise
         self.device = device
         self.dtype = dtype
+        self.precision = precision
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, X_err: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any, X_err: Any = None) -> Self:
         """Fit the networks by Algorithm 1.
 
         Args:
             X: `rows x n_x`, the measured inputs.
             y: `rows` or `rows x n_y`, the measured outputs.
-            X_err: the error of X where it differs from `x_err`: a number, `n_x` values, or `rows x n_x`, one for
-                each row and feature.
+            X_err: the error of X instead of `x_err`: a number, `n_x` values, or `rows x n_x`, one for each row and
+                feature. A pandas table is matched by its column names.
 
         Returns:
             The fitted model.
@@ -186,10 +199,10 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     @overload
-    def predict(self, X: Any, X_err: ArrayLike | None = None, return_std: Literal[False] = False) -> Array: ...
+    def predict(self, X: Any, *, X_err: Any = None, return_std: Literal[False] = False) -> Array: ...
     @overload
-    def predict(self, X: Any, X_err: ArrayLike | None = None, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
-    def predict(self, X: Any, X_err: ArrayLike | None = None, return_std: bool = False) -> Array | tuple[Array, Array]:
+    def predict(self, X: Any, *, X_err: Any = None, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    def predict(self, X: Any, *, X_err: Any = None, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict m(x), eq. (EiV_pred_unc), and with `return_std` its uncertainty u(x).
 
         Args:
@@ -205,14 +218,14 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             >>> mean, std = EiVRegressor(0.1, epochs=2).fit(X[:, None], y).predict([[0.0]], return_std=True)
 
         """
-        prediction = self.predict_distribution(X, X_err, keep_draws=False)
+        prediction = self.predict_distribution(X, X_err=X_err, keep_draws=False)
         return (prediction.mean, prediction.std) if return_std else prediction.mean
 
     def predict_distribution(
         self,
         X: Any,
-        X_err: ArrayLike | None = None,
         *,
+        X_err: Any = None,
         method: Literal["unbiased", "literal"] = "unbiased",
         keep_draws: bool | None = None,
     ) -> Prediction:
@@ -223,8 +236,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             X_err: the error of these rows, where it differs from that of the fit.
             method: "unbiased" for blocks of thetas with fresh zetas (see `eiv.sampling.BlockSampler`), "literal" for
                 Algorithm 2 as printed but for its misprint.
-            keep_draws: whether the draws behind quantiles and samples are kept; by default where they take 256 MiB at
-                most.
+            keep_draws: whether the draws behind quantiles and samples are kept; by default up to 2^26 values (256 MiB
+                in float32).
 
         Returns:
             A `Prediction`.
@@ -235,13 +248,13 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             Prediction(rows=2, outputs=1, draws=500)
 
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         v.check_option("method", method, tuple(_SAMPLERS))
         for name in ("n_theta", "n_zeta"):
             v.check(name, getattr(self, name), self._constraints[name])
         v.check_numeric("X", X)
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
-        x: Array = _validated(validate_data, self, X, dtype=np.float64, reset=False)
+        x: Array = _named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
         errors = self._errors_at_predict(X_err, len(x))
         exact = not errors.any()
         if not exact and self.n_zeta < 2:
@@ -255,12 +268,14 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         keep = n_values <= _KEPT_DRAWS if keep_draws is None else keep_draws
         moments = np.empty((3, len(x), self.n_outputs_))
         kept: list[NDArray[np.floating[Any]]] = []
-        for rows, inputs in self._chunks(x, errors, sampler.chunk_rows):
-            draws = self._to_y_units(sampler.draw(inputs))
-            found = sampler.moments(draws)
-            moments[:, rows] = torch.stack([found.mean, found.epistemic, found.aleatoric]).cpu().numpy()
-            if keep:
-                kept.append(draws.flatten(0, -3).to(_DTYPES[self.dtype]).cpu().numpy())
+        with matmul_precision(self.posterior_.parameters[0].device, self.precision):
+            for rows, inputs in self._chunks(x, errors, sampler.chunk_rows):
+                draws = self._to_y_units(sampler.draw(inputs))
+                found = sampler.moments(draws)
+                moments[:, rows] = torch.stack([found.mean, found.epistemic, found.aleatoric]).cpu().numpy()
+                if keep:
+                    kept.append(draws.flatten(0, -3).to(self.posterior_.stack.dtype).cpu().numpy())
+        _check_finite(moments)
         epistemic, aleatoric = np.sqrt(np.maximum(moments[1:], 0))
         noise = np.broadcast_to(self.y_noise_, moments[0].shape).copy()
 
@@ -277,14 +292,14 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             output_names=self._output_names,
         )
 
-    def score(self, X: Any, y: Any, X_err: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_err: Any = None) -> float:
         """The coefficient of determination R^2 of m(x).
 
         Args:
             X: `rows x n_x`.
             y: `rows` or `rows x n_y`.
-            X_err: the error of these rows, where it differs from that of the fit.
             sample_weight: `rows`, weights of the squared errors.
+            X_err: the error of these rows, where it differs from that of the fit.
 
         Returns:
             1 at best.
@@ -297,53 +312,55 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         from sklearn.metrics import r2_score  # noqa: PLC0415  (slow to import)
 
-        return float(r2_score(y, self.predict(X, X_err), sample_weight=sample_weight))
+        return float(r2_score(y, self.predict(X, X_err=X_err), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
 
-    def _check_table(self, X: Any, y: Any, X_err: ArrayLike | None) -> _Table:
-        """Check the arguments and the training data, and note their names."""
+    def _check_table(self, X: Any, y: Any, X_err: Any) -> _Table:
+        """Check the arguments and the training data, and note their names. The model counts as not fitted from here."""
         self._check_arguments()
+        self.__dict__.pop("posterior_", None)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
-        x, outputs = _validated(
-            validate_data,
-            self,
-            X,
-            y,
-            dtype=np.float64,
-            multi_output=True,
-            y_numeric=True,
-            ensure_min_samples=2,
+        v.check_numeric("y", y)
+        x, outputs = _named(
+            X, y, validate_data, self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
-        outputs = _validated(np.asarray, outputs, dtype=np.float64)
+        outputs = _named(X, y, np.asarray, outputs, dtype=np.float64)
         self._y_has_columns = outputs.ndim == 2
         self._output_names = tuple(map(str, y.columns)) if hasattr(y, "columns") else None
         outputs = outputs.reshape(len(x), -1)
-        if (np.ptp(outputs, axis=0) == 0).any():
-            raise ValueError("y is constant: there is nothing to fit.")
+        constant = np.flatnonzero(np.ptp(outputs, axis=0) == 0)
+        if len(constant):
+            which = f" in column {(self._output_names or range(len(constant) + constant[0]))[constant[0]]}"
+            raise ValueError(f"y is constant{which if outputs.shape[1] > 1 else ''}: there is nothing to fit.")
         self.n_outputs_ = outputs.shape[1]
-        name, given = ("X_err", X_err) if X_err is not None else ("x_err", self.x_err)
-        errors = v.check_x_err(name, 0.0 if given is None else given, *x.shape)
-        return _Table(x, errors, outputs)
+        if X_err is not None:
+            return _Table(x, self._errors("X_err", X_err, len(x)), outputs)
+        return _Table(x, self._errors("x_err", 0.0 if self.x_err is None else self.x_err), outputs)
+
+    def _errors(self, name: str, errors: Any, n_rows: int | None = None) -> Array:
+        """Checked errors in the order of the features, `1 x n_x` or, with `n_rows`, also `rows x n_x`."""
+        ordered = v.in_feature_order(name, errors, getattr(self, "feature_names_in_", None))
+        return v.check_x_err(name, ordered, self.n_features_in_, n_rows)
 
     def _check_arguments(self) -> None:
         for name, constraint in self._constraints.items():
             v.check(name, getattr(self, name), constraint)
-        if self.module is not None and not callable(self.module):
+        if self.module is not None and (not callable(self.module) or isinstance(self.module, nn.Module)):
             raise TypeError(
                 "module must be a callable (n_inputs, n_outputs) -> torch.nn.Module or None, "
-                f"got {type(self.module).__name__}."
+                f"got {type(self.module).__name__}. A network of fixed shape: module=lambda n_inputs, n_outputs: ..."
             )
         _input_prior(self.input_prior)
-        _device(self.device)
+        check_precision(self.precision, _device(self.device), _DTYPES[self.dtype])
 
-    def _errors_at_predict(self, X_err: ArrayLike | None, n_rows: int) -> Array:
+    def _errors_at_predict(self, X_err: Any, n_rows: int) -> Array:
         if X_err is not None:
-            return v.check_x_err("X_err", X_err, n_rows, self.n_features_in_)
+            return self._errors("X_err", X_err, n_rows)
         if self.x_err_ is None:
             raise ValueError(
                 "X_err is needed: the model was fitted with an error for each row, so the errors of new rows have to "
@@ -356,13 +373,13 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         for start in range(0, len(x), size):
             rows = slice(start, start + size)
             chunk = errors if len(errors) == 1 else errors[rows]
-            yield rows, self._zeta_posterior(x[rows], chunk)
+            like = self.posterior_.parameters[0]
+            yield rows, self._zeta_posterior(x[rows], chunk, like.device, like.dtype)
 
-    def _zeta_posterior(self, x: Array, errors: Array) -> ZetaPosterior:
+    def _zeta_posterior(self, x: Array, errors: Array, device: torch.device, dtype: torch.dtype) -> ZetaPosterior:
         """The posterior of zeta given x in the units that the network sees: `rows x n_x`."""
-        zeta = _input_prior(self.input_prior).posterior(torch.tensor(x), torch.tensor(errors))
+        zeta = self._prior.posterior(torch.tensor(x), torch.tensor(errors))
         shift, scale = torch.from_numpy(self._x_scaler.shift), torch.from_numpy(self._x_scaler.scale)
-        device, dtype = _device(self.device), _DTYPES[self.dtype]
         return ZetaPosterior(((zeta.mean - shift) / scale).to(device, dtype), (zeta.std / scale).to(device, dtype))
 
     def _to_y_units(self, f: Tensor) -> Tensor:
@@ -377,9 +394,11 @@ def fit_splits(
     X: Any,
     y: Any,
     splits: Sequence[ArrayLike],
-    X_err: ArrayLike | None = None,
+    X_err: Any = None,
 ) -> list[EiVRegressor]:
-    """Fit a copy of `model` on each of several choices of rows, all of them together as one stack of networks.
+    r"""Fit a copy of `model` on each of several choices of rows, all of them together as one stack of networks.
+
+    .. math:: \phi_s = \mathrm{Algorithm\ 1}(\mathcal{D}_s), \qquad s = 1 \dots S
 
     The models come out as if each had been fitted alone on its rows with its own `random_state`, but sooner.
 
@@ -401,13 +420,17 @@ def fit_splits(
         [(1,), (1,)]
 
     """
+    per_row = np.ndim(X_err) > 1
+    v.check_same_rows(X=X, y=y, **({"X_err": X_err} if per_row else {}))
     random = check_random_state(model.random_state)
     models, tables = [], []
     for split in splits:
+        if isinstance(split, tuple):
+            raise ValueError(
+                "splits must hold the rows to fit on, one array per fit; got a tuple, as from KFold.split."
+            )
         rows = np.asarray(split)
-        errors = None if X_err is None else np.asarray(X_err)
-        if errors is not None and errors.ndim > 1:
-            errors = errors[rows]
+        errors = _safe_indexing(X_err, rows) if per_row else X_err
         fitted = clone(model).set_params(random_state=int(random.randint(2**31)))
         tables.append(fitted._check_table(_safe_indexing(X, rows), _safe_indexing(y, rows), errors))
         models.append(fitted)
@@ -428,20 +451,22 @@ class _Table:
 
 def _fit_stack(models: Sequence[EiVRegressor], tables: Sequence[_Table]) -> None:
     """Fit models of one kind, on as many rows each, as one stack of networks."""
-    first = models[0]
+    first, stop = models[0], threading.Event()
+    device, dtype = _device(first.device), _DTYPES[first.dtype]
     seeds: list[SeedSequence] = []
     inputs: list[ZetaPosterior] = []
     outputs: list[Tensor] = []
     for model, table in zip(models, tables, strict=True):
         model._seed = int(check_random_state(model.random_state).randint(2**31))
         model._n_fitted_networks = model.n_networks
+        model._prior = _input_prior(model.input_prior)
         model._x_scaler = _scaler(table.x, model.standardise)
         model._y_scaler = _scaler(table.y, model.standardise)
         model.x_err_ = table.x_err[0] if len(table.x_err) == 1 else None
         seeds += network_seeds(model._seed, model.n_networks)
         y = torch.from_numpy((table.y - model._y_scaler.shift) / model._y_scaler.scale)
-        inputs += [model._zeta_posterior(table.x, table.x_err)] * model.n_networks
-        outputs += [y.to(_device(model.device), _DTYPES[model.dtype])] * model.n_networks
+        inputs += [model._zeta_posterior(table.x, table.x_err, device, dtype)] * model.n_networks
+        outputs += [y.to(device, dtype)] * model.n_networks
 
     schedule = Schedule(
         epochs=first.epochs,
@@ -450,8 +475,8 @@ def _fit_stack(models: Sequence[EiVRegressor], tables: Sequence[_Table]) -> None
         n_zeta=first.n_zeta,
         y_noise_init=first.y_noise_init,
         y_noise_every=first.y_noise_every,
+        precision=first.precision,
     )
-    device, stop = _device(first.device), threading.Event()
 
     def fit_group(posterior: WeightPosterior, group: slice, report: Report | None) -> TrainingResult:
         zeta = ZetaPosterior(*(torch.stack([getattr(z, part) for z in inputs[group]]) for part in ("mean", "std")))
@@ -459,14 +484,15 @@ def _fit_stack(models: Sequence[EiVRegressor], tables: Sequence[_Table]) -> None
 
     size = -(-len(seeds) // n_workers(len(seeds), device))
     groups = [slice(start, start + size) for start in range(0, len(seeds), size)]
-    posteriors = [_new_posterior(first, seeds[group], device) for group in groups]
+    whole = _new_posterior(first, seeds, device)
+    posteriors = whole.split([len(seeds[group]) for group in groups])
     y_scale = float(np.sqrt(np.mean(first._y_scaler.scale**2)))
     with training_progress(schedule.epochs, y_scale, enabled=first.verbose) as report:
         tasks = [
             partial(fit_group, posterior, group, report if group.start == 0 else None)
             for posterior, group in zip(posteriors, groups, strict=True)
         ]
-        results = run_tasks(tasks, device, stop)
+        results = run_tasks(tasks, device, stop, whole.stack.width)
 
     sizes = [model.n_networks for model in models]
     posterior = posteriors[0].join(posteriors[1:])
@@ -485,11 +511,14 @@ def _new_posterior(model: EiVRegressor, seeds: Sequence[SeedSequence], device: t
 
     def build() -> nn.Module:
         if model.module is not None:
-            return model.module(n_inputs, n_outputs)
+            try:
+                return model.module(n_inputs, n_outputs)
+            except TypeError as error:
+                raise TypeError(f"module must take (n_inputs, n_outputs); calling it failed: {error}") from error
         return paper_network(n_inputs, n_outputs, model.hidden_units, model.n_hidden, model.dropout)
 
     stack = NetworkStack(build, n_inputs, n_outputs, seeds, device, _DTYPES[model.dtype])
-    return FAMILIES[model.posterior](fast_stack(stack), model.weight_penalty)
+    return FAMILIES[model.posterior](fast_stack(stack, model.precision), model.weight_penalty)
 
 
 def _scaler(values: Array, standardise: bool) -> Scaler:
@@ -500,9 +529,9 @@ def _input_prior(prior: object) -> InputPrior:
     if isinstance(prior, str):
         v.check_option("input_prior", prior, ("flat",))
         return FlatPrior()
-    if not hasattr(prior, "posterior"):
+    if not hasattr(prior, "posterior") or isinstance(prior, type):
         raise TypeError(
-            f"input_prior must be 'flat' or an input prior such as eiv.NormalPrior, got {type(prior).__name__}."
+            f"input_prior must be 'flat' or an input prior such as eiv.NormalPrior(std=1.0), got {prior!r}."
         )
     return prior
 
@@ -514,16 +543,38 @@ def _device(device: str) -> torch.device:
         found = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}.") from error
+    if found.type not in ("cpu", "cuda"):
+        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}.")
     if found.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {device!r} was asked for, but torch sees no GPU here. Use device='auto' or 'cpu'.")
     return found
 
 
-def _validated(check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Run a check of scikit-learn's and say in its words where text stands in place of a number."""
+def _check_finite(moments: Array) -> None:
+    bad = np.asarray(~np.isfinite(moments).all((0, 2)))
+    if bad.any():
+        raise ValueError(
+            f"X: the prediction for {bad.sum()} of {len(bad)} rows is not a finite number, first for row "
+            f"{bad.argmax()}. Its values lie too far from those of the fit."
+        )
+
+
+def _named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Run a check of scikit-learn's or NumPy's and see to it that its error names the argument."""
     try:
         return check(*args, **kwargs)
     except ValueError as error:
         if "could not convert string" in str(error):
-            raise ValueError(f"X and y must hold numbers only: {error}.") from error
+            name = "X" if y is None or _holds_text(X) else "y"
+            raise ValueError(f"{name} must hold numbers only: {error}.") from error
+        if str(error).startswith(("Found array with", "Expected 2D array")):
+            raise ValueError(f"X: {error}") from error
         raise
+
+
+def _holds_text(table: Any) -> bool:
+    try:
+        np.asarray(table, dtype=float)
+    except (TypeError, ValueError):
+        return True
+    return False

@@ -11,15 +11,15 @@ from numpy.random import SeedSequence
 from torch import Tensor
 
 from eiv.decomposition import Moments, literal_moments, unbiased_moments
-from eiv.graphs import tensor_cores
 from eiv.inputs.zeta import ZetaPosterior
+from eiv.networks import VALUES_AT_ONCE
 from eiv.posteriors import WeightPosterior
 from eiv.streams import Purpose, Streams
 from eiv.workers import run_tasks
 
 __all__ = ["BlockSampler", "FunctionSampler", "LiteralSampler"]
 
-_BLOCK = 5  # weight draws of a network that share their zetas: as many as zetas, by the paper's L
+_BLOCK = 5  # weight draws of a network that share their zetas, at most: as many as zetas, by the paper's L
 _CHUNK_DRAWS = 2**21  # draws that are held at once
 
 
@@ -46,6 +46,8 @@ class FunctionSampler(Protocol):
 class BlockSampler:
     r"""Draws for unbiased moments: blocks of thetas, each crossed with fresh zetas of its own.
 
+    .. math:: f_{\theta_{gk}}(\zeta_{gl}), \qquad g = 1 \dots G, \quad k = 1 \dots K / G, \quad l = 1 \dots L
+
     K thetas a network stand in G blocks; the thetas of a block share L zetas. That takes K L forward passes a row, as
     Algorithm 2 does, but with G L zetas instead of L. A draw is a function: the same thetas and the same base noise
     serve all rows, whether they are predicted alone or together. Blocks come in pairs with opposite base noise, which
@@ -54,7 +56,7 @@ class BlockSampler:
     Args:
         posterior: q_phi of S networks.
         n_inputs: n_x.
-        n_theta: K, thetas a network, 2 at least.
+        n_theta: K, thetas a network, 2 at least; rounded up to whole blocks.
         n_zeta: L, zetas a block, 2 at least (1 where the inputs are exact).
         seeds: one a network.
 
@@ -83,8 +85,8 @@ class BlockSampler:
         parameter = posterior.parameters[0]
         device, dtype = parameter.device, parameter.dtype
         self.posterior = posterior
-        self.thetas_a_block = next(size for size in range(min(_BLOCK, n_theta), n_theta + 1) if n_theta % size == 0)
-        n_blocks = n_theta // self.thetas_a_block
+        n_blocks = max(-(-n_theta // _BLOCK), min(2, n_theta // 2))
+        self.thetas_a_block = -(-n_theta // n_blocks)
         streams = Streams.of(seeds, Purpose.PREDICT_WEIGHTS, device, dtype)
         self._weights = [posterior.draw(streams, self.thetas_a_block) for _ in range(n_blocks)]
         base = Streams.of(seeds[:1], Purpose.PREDICT_ZETA, device, dtype)
@@ -95,8 +97,7 @@ class BlockSampler:
     def draw(self, inputs: ZetaPosterior) -> Tensor:
         """Draw f for `inputs`, `rows x n_x`: `S x G x A x L x rows x n_y`."""
         tasks = [partial(self._block, inputs, g) for g in range(len(self._weights))]
-        with tensor_cores(inputs.mean.device):
-            return torch.stack(run_tasks(tasks, inputs.mean.device), dim=1)
+        return torch.stack(run_tasks(tasks, inputs.mean.device), dim=1)
 
     @torch.no_grad()
     def _block(self, inputs: ZetaPosterior, g: int) -> Tensor:
@@ -112,7 +113,9 @@ class BlockSampler:
 
 
 class LiteralSampler:
-    """Algorithm 2 as printed: for each row L zetas of its own, shared by K thetas of its own.
+    r"""Algorithm 2 as printed: for each row L zetas of its own, shared by K thetas of its own.
+
+    .. math:: m_{lk} = f_{\theta_k}(\zeta_l), \qquad l = 1 \dots L, \quad k = 1 \dots K
 
     Kept for the reproduction of the paper. Its numbers for a row depend on the rows before it.
 
@@ -146,12 +149,14 @@ class LiteralSampler:
         self.posterior, self.n_theta, self._base_shape = posterior, n_theta, (n_zeta, n_inputs)
         self._weights = Streams.of(seeds, Purpose.PREDICT_WEIGHTS, parameter.device, parameter.dtype)
         self._zetas = Streams.of(seeds[:1], Purpose.PREDICT_ZETA, parameter.device, parameter.dtype)
-        self.chunk_rows = _chunk_rows(posterior, n_theta * n_zeta)
+        stack = posterior.stack
+        values_a_row = stack.n_networks * stack.width * max(n_zeta, len(stack.dropout_layers))  # a mask is a row's own
+        most = max(1, VALUES_AT_ONCE[parameter.device.type] // values_a_row)
+        self.chunk_rows = min(_chunk_rows(posterior, n_theta * n_zeta), most)
 
     def draw(self, inputs: ZetaPosterior) -> Tensor:
         """Draw f for `inputs`, `rows x n_x`: `S K x L x rows x n_y`, all networks pooled."""
-        with tensor_cores(inputs.mean.device):
-            (draws,) = run_tasks([partial(self._draw, inputs)], inputs.mean.device)
+        (draws,) = run_tasks([partial(self._draw, inputs)], inputs.mean.device, width=self.posterior.stack.width)
         return draws
 
     @torch.no_grad()

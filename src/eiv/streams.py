@@ -44,7 +44,7 @@ def child(seed: SeedSequence, purpose: int) -> SeedSequence:
 def torch_seeded(seed: SeedSequence) -> Iterator[None]:
     """Run torch's own initialisers from `seed` and leave the global generator as it was."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(_integer(seed))
+        torch.default_generator.manual_seed(_integer(seed))
         yield
 
 

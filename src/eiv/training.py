@@ -10,7 +10,7 @@ import torch
 from numpy.random import SeedSequence
 from torch import Tensor
 
-from eiv.graphs import Replay, own_stream, tensor_cores
+from eiv.graphs import Replay, matmul_precision, own_stream
 from eiv.inputs.zeta import ZetaPosterior, take_rows
 from eiv.mlp import MLPStack
 from eiv.objective import add_loss_gradient
@@ -23,6 +23,7 @@ from eiv.streams import Purpose, Streams
 __all__ = ["Schedule", "TrainingDivergedError", "TrainingResult", "train"]
 
 _NOISE_VALUES = {"cpu": 2**20, "cuda": 2**23}  # random numbers a network that are drawn ahead at a time
+_LAST_LOOK = 64  # rows that trained networks are tried on
 _EPOCHS_UNSEEN = 10  # a look at the loss makes the host wait for a GPU
 _Y_NOISE_DRAWS = 10  # draws of f a row behind the training RMSE
 _Y_NOISE_FLOOR = 1e-4  # sigma_y as a share of the spread of y, where a network interpolates its data
@@ -44,7 +45,9 @@ class TrainingDivergedError(ArithmeticError):
 
 @dataclass(frozen=True)
 class Schedule:
-    r"""The settings of Algorithm 1.
+    r"""The settings of Algorithm 1; all are single numbers, the same for every network.
+
+    .. math:: n_{\mathrm{train}}, \quad M, \quad L, \quad \sigma_y, \quad n_{\mathrm{update}\,\sigma_y}
 
     Attributes:
         epochs: n_train.
@@ -52,7 +55,9 @@ class Schedule:
         learning_rate: Adam's step size.
         n_zeta: L, the zetas drawn for each row.
         y_noise_init: sigma_y before its first update, in units of the y that is trained on.
-        y_noise_every: n, sigma_y is set to the training RMSE at the end of every n-th epoch.
+        y_noise_every: n, sigma_y is set to the training RMSE at the end of every n-th epoch; once at the end where
+            there are fewer.
+        precision: of matrix products on a GPU: "float32" rules TF32 out.
 
     Examples:
         >>> Schedule(epochs=100, batch_size=16, learning_rate=1e-3, n_zeta=5, y_noise_init=0.1, y_noise_every=40).n_zeta
@@ -66,11 +71,14 @@ class Schedule:
     n_zeta: int
     y_noise_init: float
     y_noise_every: int
+    precision: str = "auto"
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What Algorithm 1 leaves beside the trained weights.
+    r"""What Algorithm 1 leaves beside the trained weights.
+
+    .. math:: \sigma_y, \qquad \mathcal{L}^{M.C.}(\phi)
 
     Attributes:
         y_noise: `S x n_y`, sigma_y of each network and output.
@@ -132,7 +140,7 @@ def train(
         True
 
     """
-    with own_stream(y.device), tensor_cores(y.device):
+    with own_stream(y.device), matmul_precision(y.device, schedule.precision):
         return _train(posterior, inputs, y, schedule, seeds, report, stop)
 
 
@@ -166,21 +174,23 @@ def _train(
                 raise InterruptedError("Training was stopped.")
             replay([zeta, targets, *weights.values()])
         losses[epoch - 1] = epoch_loss + step.rest_of_loss()
-        update = epoch % schedule.y_noise_every == 0
-        if update or epoch % _EPOCHS_UNSEEN == 0 or epoch == schedule.epochs or report is not None:
+        last = epoch == schedule.epochs
+        update = epoch % schedule.y_noise_every == 0 or (last and epoch < schedule.y_noise_every)
+        if update or epoch % _EPOCHS_UNSEEN == 0 or last or report is not None:
             _stop_if_diverged(losses[:epoch], schedule)
         if update:
-            y_noise.copy_(training_rmse(posterior, inputs, y, rmse_streams, blocks.size))
+            y_noise.copy_(training_rmse(posterior, inputs, y, rmse_streams))
+            _stop_if_diverged(y_noise.sum().expand(epoch, 1), schedule)
         if report is not None:
             report(epoch, losses[epoch - 1], y_noise)
-    _stop_if_diverged(step.adam.values.square().mean().expand(schedule.epochs, 1), schedule)
+    # The last steps show in no loss: look at what the networks make of some of their rows.
+    few = training_rmse(posterior, inputs.rows(0, _LAST_LOOK), y[:, :_LAST_LOOK], rmse_streams)
+    _stop_if_diverged(few.sum().expand(schedule.epochs, 1), schedule)
     return TrainingResult(y_noise, losses)
 
 
 @torch.no_grad()
-def training_rmse(
-    posterior: WeightPosterior, inputs: ZetaPosterior, y: Tensor, streams: Streams, block_size: int
-) -> Tensor:
+def training_rmse(posterior: WeightPosterior, inputs: ZetaPosterior, y: Tensor, streams: Streams) -> Tensor:
     r"""The paper's rule for sigma_y: the root mean squared error of m(x) on the training data, `S x n_y`.
 
     m(x) is estimated from K = 10 independent pairs (theta, zeta) a row. Its own Monte Carlo error, which would raise
@@ -188,6 +198,7 @@ def training_rmse(
     """
     n_rows = y.shape[1]
     total = torch.zeros_like(y[:, 0])
+    block_size = max(1, _NOISE_VALUES["cpu"] // (posterior.stack.width * _Y_NOISE_DRAWS))  # the same for every S
     for start in range(0, n_rows, block_size):
         stop = min(start + block_size, n_rows)
         shape = (stop - start, _Y_NOISE_DRAWS, inputs.mean.shape[-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,35 +95,62 @@ def check_numeric(name: str, table: Any) -> None:
         )
 
 
-def check_x_err(name: str, x_err: object, n_rows: int, n_features: int) -> Array:
+def in_feature_order(name: str, errors: Any, feature_names: Sequence[str] | None) -> Any:
+    """Errors that carry names (a mapping, a pandas Series or table) in the order of the features of X."""
+    named = isinstance(errors, Mapping)
+    if not named and (feature_names is None or not hasattr(errors, "to_numpy")):
+        return errors
+    labels = list(errors.keys())  # the columns of a table, the index of a Series
+    check_numeric(name, errors)
+    if feature_names is None:
+        raise ValueError(f"{name} has names, but X has none: give a table with column names, or plain numbers.")
+    if len(labels) != len(feature_names) or set(labels) != set(feature_names):
+        raise ValueError(
+            f"{name} must have a value for each feature of X, {list(feature_names)}, got {labels}; 0 for exact ones."
+        )
+    if named:
+        return [errors[feature] for feature in feature_names]
+    return errors[list(feature_names)].to_numpy()
+
+
+def check_x_err(name: str, x_err: object, n_features: int, n_rows: int | None = None) -> Array:
     """The error of the input as an array of shape `1 x n_x` (all rows alike) or `rows x n_x`.
 
-    Takes a number, one value a feature (`n_x`), or one value for each row and feature (`rows x n_x`).
+    Takes a number, one value a feature (`n_x`), or, with `n_rows`, one value for each row and feature (`rows x n_x`).
     """
-    takes = f"a number, {n_features} values (one a feature) or shape ({n_rows}, {n_features}) (one a row and feature)"
+    if isinstance(x_err, str | bool | np.bool_):
+        raise ValueError(f"{name} must be a number or numbers, got {x_err!r}.")
+    values = f"{n_features} value{'s' if n_features > 1 else ''} (one per feature)"
+    takes = f"a number or {values}"
+    shapes: set[tuple[int, ...]] = {(), (n_features,)}
+    if n_rows is not None:
+        takes = (
+            f"a number, {n_features} values (one a feature) or shape ({n_rows}, {n_features}) (one a row and feature)"
+        )
+        shapes.add((n_rows, n_features))
     try:
         errors = np.asarray(x_err, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be {takes}, got {x_err!r}.") from error
-    if errors.shape not in {(), (n_features,), (n_rows, n_features)}:
+    if errors.shape not in shapes:
         raise ValueError(f"{name} must be {takes}, got shape {errors.shape}.")
     if not np.isfinite(errors).all():
         raise ValueError(f"{name} must be finite, but holds NaN or infinity.")
     if (errors < 0).any():
         raise ValueError(f"{name} must not be negative, got {errors.min():g}.")
-    return np.array(np.broadcast_to(errors, (1 if errors.ndim < 2 else n_rows, n_features)))
+    return np.array(np.broadcast_to(errors, (1 if errors.ndim < 2 else len(errors), n_features)))
 
 
 def _n_rows(table: Any) -> int | None:
     shape = getattr(table, "shape", None)
     if shape is not None:
-        return int(shape[0]) if shape else None
+        return int(shape[0]) if len(shape) in (1, 2) else None
     return len(table) if hasattr(table, "__len__") else None
 
 
 def _is_numeric(table: Any, column: Any, kind: Any) -> bool:
-    if getattr(kind, "kind", "O") in "biuf":
-        return True
+    if getattr(kind, "kind", "O") in "biufmM":
+        return kind.kind not in "mM"
     try:
         np.asarray(table[column], dtype=float)
     except (TypeError, ValueError):

@@ -40,7 +40,9 @@ SIMULATED: dict[str, Problem] = {
 
 @dataclass(frozen=True)
 class Simulated:
-    """Rows of a simulated problem, with the truth kept.
+    r"""Rows of a simulated problem, with the truth kept.
+
+    .. math:: x = \zeta + \varepsilon_x, \qquad y = g(\zeta) + \varepsilon_y
 
     Attributes:
         zeta: `rows x 1`, the true inputs.

@@ -1,0 +1,69 @@
+"""Batched matrix products of a training step, in the precision asked for."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+PRECISIONS = ("auto", "float32", "bfloat16")
+
+
+def product(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
+    """`a` times `b`, `S x m x k` and `S x k x n`, into `out`; operands in bfloat16 are summed up in float32."""
+    if a.dtype != torch.bfloat16:
+        return torch.bmm(a, b, out=out)
+    if out.is_cuda:
+        return out.copy_(torch.bmm(a, b))
+    return _mkl_product(a, b, out)
+
+
+def check_precision(precision: str, device: torch.device, dtype: torch.dtype) -> None:
+    """Raise a ValueError where `precision` is not to be had."""
+    if precision != "bfloat16":
+        return
+    if dtype != torch.float32:
+        raise ValueError("precision='bfloat16' goes with dtype='float32' only.")
+    if device.type == "cpu" and _mkl_gemm() is None:
+        raise ValueError("precision='bfloat16' on the CPU needs a build of torch with MKL; use precision='float32'.")
+
+
+@functools.cache
+def _mkl_gemm() -> Any:
+    """OneMKL's gemm_bf16bf16f32 from inside torch's library, or None.
+
+    torch's own bfloat16 products round their results to bfloat16, and on virtual machines that hide part of the
+    processor's description they can end the process.
+    """
+    for library in (Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*"):
+        try:
+            gemm = ctypes.CDLL(str(library)).GEMM_BF16BF16F32
+        except (OSError, AttributeError):
+            continue
+        gemm.restype = None
+        return gemm
+    return None
+
+
+def _mkl_product(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
+    """MKL counts in columns: out^T = b^T a^T."""
+    integer, number, pointer = ctypes.c_int, ctypes.c_float, ctypes.c_void_p
+    m, n, k = out.shape[1], out.shape[2], a.shape[2]
+    (flag_a, ld_a), (flag_b, ld_b) = _layout(a), _layout(b)
+    sizes = [ctypes.byref(integer(value)) for value in (n, m, k)]
+    one, zero = ctypes.byref(number(1)), ctypes.byref(number(0))
+    lds = [ctypes.byref(integer(value)) for value in (ld_b, ld_a, out.stride(1))]
+    gemm = _mkl_gemm()
+    for s in range(len(out)):
+        at_b, at_a, at_out = (pointer(operand[s].data_ptr()) for operand in (b, a, out))
+        gemm(flag_b, flag_a, *sizes, one, at_b, lds[0], at_a, lds[1], zero, at_out, lds[2])
+    return out
+
+
+def _layout(operand: Tensor) -> tuple[bytes, int]:
+    """Whether the matrices lie by rows or by columns, and how far apart those are."""
+    return (b"N", operand.stride(1)) if operand.stride(2) == 1 else (b"T", operand.stride(2))
