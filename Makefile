@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test lint bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/linear.py --out demo
@@ -11,16 +11,15 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/pytest -n auto
 
-test-slow: $(READY)
-	$(BIN)/pytest -n auto -m "slow or not slow"
-
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/speed.py --write
+	$(BIN)/python benchmarks/scaling.py
+	$(BIN)/python benchmarks/memory.py --write
 
 clean:
 	rm -rf .venv demo

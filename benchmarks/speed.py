@@ -13,16 +13,15 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import peers
 import torch
 from cases import CASES, Case
+from page import renew
 from rich.console import Console
 from textbook import Textbook
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 N_THETA, N_ROWS, N_NETWORKS = 100, 1000, 10
 TARGETS = {  # case: training, with bfloat16, prediction
     "small MC": (7, None, 2.5),
@@ -135,13 +134,6 @@ def report(rounds: int, console: Console) -> str:
     return "\n".join(lines)
 
 
-def write(text: str) -> None:
-    """Put the tables into the page, between its marks."""
-    page = PAGE.read_text()
-    start, end = "<!-- cpu: begin -->\n", "<!-- cpu: end -->\n"
-    PAGE.write_text(page[: page.index(start) + len(start)] + text + "\n" + page[page.index(end) :])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="timed rounds")
@@ -149,7 +141,7 @@ def main() -> None:
     arguments = parser.parse_args()
     text = report(arguments.rounds, Console())
     if arguments.write:
-        write(text)
+        renew("cpu", text)
 
 
 if __name__ == "__main__":

@@ -28,14 +28,14 @@ def training_progress(n_epochs: int, y_scale: float, enabled: bool) -> Iterator[
         TextColumn("training"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("epochs  loss {task.fields[loss]:.4f}  σ_y {task.fields[y_noise]:.4g}"),
+        TextColumn("epochs  {task.fields[state]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns) as bar:
-        task = bar.add_task("training", total=n_epochs, loss=float("nan"), y_noise=float("nan"))
+        task = bar.add_task("training", total=n_epochs, state="")
 
         def report(epoch: int, loss: Tensor, y_noise: Tensor) -> None:
             sigma = y_scale * y_noise.square().mean().sqrt().item()
-            bar.update(task, completed=epoch, loss=loss.mean().item(), y_noise=sigma)
+            bar.update(task, completed=epoch, state=f"loss {loss.mean().item():.4f}  σ_y {sigma:.4g}")
 
         yield report
