@@ -278,8 +278,8 @@ def test_the_estimator_hands_its_settings_on(line, monkeypatch):
     model = EiVRegressor(standardise=False, n_networks=2, **settings).fit(X, y, X_err=errors)
     posterior, inputs, schedule, result = seen[0]
     assert (schedule.n_zeta, schedule.y_noise_init, posterior.weight_penalty) == (7, 0.4, 3.0)
-    np.testing.assert_allclose(inputs.std[1], errors, rtol=1e-6)
-    np.testing.assert_allclose(model.y_noise_, result.y_noise.square().mean(0).sqrt(), rtol=1e-6)
+    np.testing.assert_allclose(inputs.std[1].cpu(), errors, rtol=1e-6)
+    np.testing.assert_allclose(model.y_noise_, result.y_noise.square().mean(0).sqrt().cpu(), rtol=1e-6)
 
 
 def test_a_module_built_once_is_refused_on_any_number_of_cores(line):
