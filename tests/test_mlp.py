@@ -1,6 +1,7 @@
 """The fast path against autograd: products, gradients, whole trainings."""
 
 import pickle
+import resource
 
 import pytest
 import torch
@@ -63,6 +64,8 @@ def test_evaluation_without_gradients_is_the_same(n_inputs_a_draw):
     for zeta in (own, shared):
         with torch.no_grad():
             torch.testing.assert_close(fast(draw, zeta), plain(draw, zeta))
+            ordered = fast._ordered(draw)
+            torch.testing.assert_close(fast._evaluate_cut_together(ordered, zeta), plain(draw, zeta))
         torch.testing.assert_close(fast(draw, zeta).detach(), plain(draw, zeta).detach())
 
 
@@ -87,6 +90,21 @@ def test_only_plain_fully_connected_networks_take_the_fast_path():
         lambda: nn.Sequential(nn.Linear(2, 4), nn.Dropout(0.1), nn.ReLU(), nn.Linear(4, 1)),
     ):
         assert type(fast_stack(NetworkStack(build, 2, 1, SEEDS, CPU))) is NetworkStack
+
+
+def test_memory_does_not_grow_over_a_long_training():
+    """The process's memory after 400 epochs is what it was after 100."""
+    held = []
+
+    def report(epoch, *_):
+        with open("/proc/self/statm") as file:
+            held.append(int(file.read().split()[1]) * resource.getpagesize() / 2**20)
+
+    x = torch.randn(3, 64, 2, dtype=torch.float64)
+    schedule = Schedule(epochs=400, batch_size=32, learning_rate=1e-3, n_zeta=5, y_noise_init=0.5, y_noise_every=20)
+    inputs = ZetaPosterior(x, torch.full((3, 1, 2), 0.1, dtype=torch.float64))
+    train(BernoulliDropout(fast_stack(networks()), 0.1), inputs, x[..., :1], schedule, SEEDS, report)
+    assert held[-1] - held[100] < 10
 
 
 def test_buffers_do_not_grow_and_do_not_travel():

@@ -76,7 +76,7 @@ def test_prediction_goes_through_in_chunks(line, method, monkeypatch):
     X, y = line
     model = EiVRegressor(0.1, n_networks=2, dtype="float64", **FAST).fit(X, y)
     whole = model.predict_distribution(X, method=method)
-    monkeypatch.setattr("eiv.sampling._CHUNK_DRAWS", 2 * 50 * 3)
+    monkeypatch.setattr("eiv.sampling._CHUNK_DRAWS", {"cpu": 2 * 50 * 3, "cuda": 2 * 50 * 3})
     monkeypatch.setattr("eiv.mlp._ROWS_AT_ONCE", 4)
     parts = model.predict_distribution(X, method=method)
     if method == "unbiased":

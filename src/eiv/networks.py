@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -22,7 +23,10 @@ _DROPOUTS: dict[type[nn.Module], int] = {  # how many trailing axes share one ma
     nn.Dropout2d: 2,
     nn.Dropout3d: 3,
 }
-VALUES_AT_ONCE = {"cpu": 2**22, "cuda": 2**26}  # values of the widest layer that a prediction holds
+_MOST_VALUES = {
+    "cpu": 2**22,
+    "cuda": 2**27,
+}  # of the widest layer in a prediction: what a cache holds, what fills a GPU
 _ROW_MIXERS = (nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm)
 
 
@@ -199,7 +203,7 @@ class NetworkStack:
 
     def _parts(self, zeta: Tensor) -> tuple[Tensor, ...]:
         """`zeta` cut along R, so that the widest layer of a part does not take too much memory."""
-        most = VALUES_AT_ONCE[zeta.device.type] // (zeta.shape[0] * zeta.shape[1] * self.width)
+        most = values_at_once(zeta.device) // (zeta.shape[0] * zeta.shape[1] * self.width)
         parts: tuple[Tensor, ...] = zeta.split(max(1, most), dim=2)
         return parts
 
@@ -249,6 +253,18 @@ class NetworkStack:
             for name in ("parameters", "constants")
         }
         return self.__dict__ | on_cpu
+
+
+def values_at_once(device: torch.device) -> int:
+    """How many values of the widest layer a prediction may hold: a sixteenth of the memory at hand, or less."""
+    if device.type == "cuda":
+        free = torch.cuda.mem_get_info(device)[0]
+    else:
+        try:
+            free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, OSError, ValueError):  # not a Unix
+            free = 2**32
+    return max(2**16, min(free // 64, _MOST_VALUES[device.type]))
 
 
 def _with_masked_dropout(module: nn.Module) -> nn.Module:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from eiv.decomposition import Moments, literal_moments, unbiased_moments
 from eiv.inputs.zeta import ZetaPosterior
-from eiv.networks import VALUES_AT_ONCE
+from eiv.networks import values_at_once
 from eiv.posteriors import WeightPosterior
 from eiv.streams import Purpose, Streams
 from eiv.workers import run_tasks
@@ -20,7 +20,7 @@ from eiv.workers import run_tasks
 __all__ = ["BlockSampler", "FunctionSampler", "LiteralSampler"]
 
 _BLOCK = 5  # weight draws of a network that share their zetas, at most: as many as zetas, by the paper's L
-_CHUNK_DRAWS = 2**21  # draws that are held at once
+_CHUNK_DRAWS = {"cpu": 2**21, "cuda": 2**24}  # draws that are held at once
 
 
 class FunctionSampler(Protocol):
@@ -151,7 +151,7 @@ class LiteralSampler:
         self._zetas = Streams.of(seeds[:1], Purpose.PREDICT_ZETA, parameter.device, parameter.dtype)
         stack = posterior.stack
         values_a_row = stack.n_networks * stack.width * max(n_zeta, len(stack.dropout_layers))  # a mask is a row's own
-        most = max(1, VALUES_AT_ONCE[parameter.device.type] // values_a_row)
+        most = max(1, values_at_once(parameter.device) // values_a_row)
         self.chunk_rows = min(_chunk_rows(posterior, n_theta * n_zeta), most)
 
     def draw(self, inputs: ZetaPosterior) -> Tensor:
@@ -173,4 +173,5 @@ class LiteralSampler:
 
 
 def _chunk_rows(posterior: WeightPosterior, draws_a_network: int) -> int:
-    return max(1, _CHUNK_DRAWS // (posterior.stack.n_networks * draws_a_network))
+    most = _CHUNK_DRAWS[posterior.parameters[0].device.type]
+    return max(1, most // (posterior.stack.n_networks * draws_a_network))

@@ -1,0 +1,19 @@
+"""Off a GPU these are no-ops; `benchmarks/gpu.py` tests them on one."""
+
+import torch
+
+from eiv.graphs import Replay, matmul_precision, own_stream
+
+
+def test_on_the_cpu_every_call_runs_the_function():
+    total = torch.zeros(2)
+    replay = Replay(lambda values: total.add_(values[0]), torch.device("cpu"))
+    for _ in range(5):
+        replay([torch.ones(2)])
+    assert total.tolist() == [5.0, 5.0]
+
+
+def test_settings_of_the_cpu_stay_as_they_are():
+    before = torch.get_float32_matmul_precision()
+    with own_stream(torch.device("cpu")), matmul_precision(torch.device("cpu")):
+        assert torch.get_float32_matmul_precision() == before

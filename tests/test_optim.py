@@ -1,0 +1,29 @@
+import torch
+
+from eiv.optim import FlatAdam
+
+
+def test_it_is_torchs_adam_with_weight_decay(dtype):
+    shapes = [(3, 4, 5), (3, 1), (3, 7)]
+    ours = [torch.randn(shape, dtype=dtype) for shape in shapes]
+    theirs = [value.clone().requires_grad_(True) for value in ours]
+    adam = FlatAdam(ours, learning_rate=0.05, weight_decay=0.3)
+    reference = torch.optim.Adam(theirs, lr=0.05, weight_decay=0.3)
+    for _ in range(20):
+        for value, mine, other in zip(ours, adam.gradients, theirs, strict=True):
+            other.grad = torch.randn(value.shape, dtype=dtype)
+            mine.copy_(other.grad)
+        adam.step()
+        reference.step()
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other.detach())
+
+
+def test_parameters_become_aligned_views_of_one_buffer():
+    parameters = [torch.randn(3, 5), torch.randn(3, 1), torch.randn(3, 64)]
+    before = [value.clone() for value in parameters]
+    adam = FlatAdam(parameters, learning_rate=0.1)
+    for value, was in zip(parameters, before, strict=True):
+        assert torch.equal(value, was)
+        assert (value.data_ptr() - adam.values.data_ptr()) % 256 == 0
+        assert value.untyped_storage().data_ptr() == adam.values.untyped_storage().data_ptr()
