@@ -56,11 +56,14 @@ def fit_timers(case: Case, console: Console) -> dict[str, tuple[int, Timer]]:
     if TARGETS[case.name][1] is not None:
         timers["eiv, 10 networks, bfloat16"] = (N_NETWORKS, partial(engine_fit, case, N_NETWORKS, precision="bfloat16"))
     for name, kind in peers.available().items():
-        if kind.takes(case):
+        if not kind.takes(case):
+            continue
+        try:
             peer = kind(case)
-            timers[name] = (kind.networks, lambda peer=peer: seconds(lambda: peer.fit(case.epochs)))
-        else:
-            console.print(f"  {name} has no such model", style="dim")
+        except (ImportError, RuntimeError) as error:
+            console.print(f"  {name} is installed but does not work here: {error}", style="dim")
+            continue
+        timers[name] = (kind.networks, lambda peer=peer: seconds(lambda: peer.fit(case.epochs)))
     return timers
 
 

@@ -65,7 +65,7 @@ def test_evaluation_without_gradients_is_the_same(n_inputs_a_draw):
         with torch.no_grad():
             torch.testing.assert_close(fast(draw, zeta), plain(draw, zeta))
             ordered = fast._ordered(draw)
-            torch.testing.assert_close(fast._evaluate_cut_together(ordered, zeta), plain(draw, zeta))
+            torch.testing.assert_close(fast._evaluate_together(ordered, zeta), plain(draw, zeta))
         torch.testing.assert_close(fast(draw, zeta).detach(), plain(draw, zeta).detach())
 
 
@@ -93,7 +93,7 @@ def test_only_plain_fully_connected_networks_take_the_fast_path():
 
 
 def test_memory_does_not_grow_over_a_long_training():
-    """The process's memory after 400 epochs is what it was after 100."""
+    """The most that the process holds in the second half of a training is what it held in the first."""
     held = []
 
     def report(epoch, *_):
@@ -101,10 +101,10 @@ def test_memory_does_not_grow_over_a_long_training():
             held.append(int(file.read().split()[1]) * resource.getpagesize() / 2**20)
 
     x = torch.randn(3, 64, 2, dtype=torch.float64)
-    schedule = Schedule(epochs=400, batch_size=32, learning_rate=1e-3, n_zeta=5, y_noise_init=0.5, y_noise_every=20)
+    schedule = Schedule(epochs=1200, batch_size=32, learning_rate=1e-3, n_zeta=5, y_noise_init=0.5, y_noise_every=20)
     inputs = ZetaPosterior(x, torch.full((3, 1, 2), 0.1, dtype=torch.float64))
     train(BernoulliDropout(fast_stack(networks()), 0.1), inputs, x[..., :1], schedule, SEEDS, report)
-    assert held[-1] - held[100] < 10
+    assert max(held[600:]) - max(held[:600]) < 10
 
 
 def test_buffers_do_not_grow_and_do_not_travel():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
+
+_recording = threading.Lock()  # stacks that train side by side record one after another
 
 
 class Replay:
@@ -47,7 +50,8 @@ class Replay:
         buffers = [value.clone() for value in inputs]
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
+            stream = torch.cuda.current_stream()
+            with _recording, torch.cuda.graph(graph, stream=stream, capture_error_mode="relaxed"):
                 self.function(buffers)
         except RuntimeError as error:
             self._records = False

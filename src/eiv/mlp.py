@@ -71,12 +71,10 @@ class MLPStack(NetworkStack):
             return super().__call__(masks, zeta)
         ordered = self._ordered(masks)
         if zeta.shape[2] < _ROWS_WORTH_A_CUT:
-            evaluate = self._evaluate_masked
-        elif zeta.device.type == "cpu":
-            return self._evaluate_cut(ordered, zeta)
-        else:
-            evaluate = self._evaluate_cut_together
-        return torch.cat([evaluate(ordered, part) for part in self._parts(zeta)], dim=2)
+            return torch.cat([self._evaluate_masked(ordered, part) for part in self._parts(zeta)], dim=2)
+        return (
+            self._evaluate_cut(ordered, zeta) if zeta.device.type == "cpu" else self._evaluate_together(ordered, zeta)
+        )
 
     def forward(self, masks: dict[str, Tensor], zeta: Tensor) -> Tensor:
         """Compute f, `S x D x R x n_y`, and keep in buffers what `backward` needs."""
@@ -168,23 +166,28 @@ class MLPStack(NetworkStack):
                     outputs[s, d, rows] = torch.addmm(layers[-1][1], values, head.mT, alpha=scales[-1])
         return outputs
 
-    def _evaluate_cut_together(self, masks: Sequence[Tensor], zeta: Tensor) -> Tensor:
+    def _evaluate_together(self, masks: Sequence[Tensor], zeta: Tensor) -> Tensor:
         """The same for all weight draws in one batch, as a GPU likes it: each keeps as many units as the fullest."""
         weights, biases = self._layers()
         network = torch.arange(len(zeta), device=zeta.device)[:, None, None]
-        values, below = zeta.flatten(0, 1), torch.arange(zeta.shape[3], device=zeta.device).expand(*zeta.shape[:2], -1)
+        below = torch.arange(zeta.shape[3], device=zeta.device).expand(*zeta.shape[:2], -1)
         fullest = torch.stack([(mask > 0).sum(-1).max() for mask in masks]).tolist()
+        layers = []
         for weight, bias, mask, n_kept in zip(weights[:-1], biases[:-1], masks, fullest, strict=True):
             n_units = min(mask.shape[2], -(-n_kept // 32) * 32)  # whole tiles; units too many have a mask of zero
             units = mask.topk(n_units, dim=2).indices  # S x D x units
             cut = weight[network.unsqueeze(3), units.unsqueeze(3), below.unsqueeze(2)].flatten(0, 1)
-            kept = mask.gather(2, units).flatten(0, 1).unsqueeze(1)
-            out = values.new_empty(len(values), values.shape[1], n_units)
-            values = self._hidden_layer(values, cut, bias[network, units].flatten(0, 1), kept, out)
+            layers.append((cut, bias[network, units].flatten(0, 1), mask.gather(2, units).flatten(0, 1).unsqueeze(1)))
             below = units
         head = weights[-1].mT[network, below].flatten(0, 1)
-        f = torch.bmm(values, head).view(*zeta.shape[:3], -1)
-        return f + biases[-1][:, None, None]
+        parts = []
+        for part in self._parts(zeta):
+            values = part.flatten(0, 1)
+            for weight, bias, mask in layers:
+                out = values.new_empty(*values.shape[:2], bias.shape[1])
+                values = self._hidden_layer(values, weight, bias, mask, out)
+            parts.append(torch.bmm(values, head).view(*part.shape[:3], -1))
+        return torch.cat(parts, dim=2) + biases[-1][:, None, None]
 
     def _activate(self, values: Tensor) -> Tensor:
         return nn.functional.leaky_relu_(values, self._slope)

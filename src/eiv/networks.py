@@ -171,7 +171,8 @@ class NetworkStack:
                 built.append(module)
         modules = [_with_masked_dropout(module) for module in built]
         self.template = modules[0].to(dtype)
-        self.dropout_layers, self.width = _probe(self.template, n_inputs, n_outputs, dtype)
+        with torch_seeded(seeds[0]):
+            self.dropout_layers, self.width = _probe(self.template, n_inputs, n_outputs, dtype)
         stacked = _stack_state(modules, device, dtype)
         trained = {name for name, value in self.template.named_parameters() if value.requires_grad}
         self.parameters = {name: value for name, value in stacked.items() if name in trained}
@@ -311,7 +312,7 @@ def _probe(module: nn.Module, n_inputs: int, n_outputs: int, dtype: torch.dtype)
     hooks = [layer.register_forward_hook(look) for layer in module.modules()]
     rows = torch.zeros(n_rows, n_inputs, dtype=dtype)
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        with torch.no_grad():
             before = torch.random.get_rng_state()
             try:
                 output = module.train()(rows)

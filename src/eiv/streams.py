@@ -7,6 +7,7 @@ it sees the same shuffles, the same zetas and the same masks.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 
@@ -15,6 +16,7 @@ import torch
 from numpy.random import SFC64, Generator, SeedSequence
 from torch import Tensor
 
+_global_generator = threading.RLock()
 _LEVELS = 2**16  # a mask compares 16 random bits with a threshold: four masks a 64-bit word
 
 
@@ -42,8 +44,8 @@ def child(seed: SeedSequence, purpose: int) -> SeedSequence:
 
 @contextlib.contextmanager
 def torch_seeded(seed: SeedSequence) -> Iterator[None]:
-    """Run torch's own initialisers from `seed` and leave the global generator as it was."""
-    with torch.random.fork_rng(devices=[]):
+    """Run torch's own initialisers from `seed`, one thread at a time, and leave the global generator as it was."""
+    with _global_generator, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(_integer(seed))
         yield
 

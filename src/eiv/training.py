@@ -230,21 +230,37 @@ class _Blocks:
         )
         stack = posterior.stack
         values_a_row = n_zeta * inputs.mean.shape[-1] + stack.width * max(1, len(stack.dropout_layers))
-        ahead = _NOISE_VALUES[y.device.type] // (values_a_row * batch_size)
-        self.size = max(1, ahead) * batch_size  # the same for every S
-        self.draw_names: list[str] = []
+        ahead = max(batch_size, _NOISE_VALUES[y.device.type] // values_a_row)  # the same for every S
+        self.n_rows = y.shape[1]
+        whole_epochs = ahead // self.n_rows
+        self.size = self.n_rows if whole_epochs else ahead // batch_size * batch_size
+        self._ahead = whole_epochs * self.n_rows or self.size  # rows whose random numbers are drawn in one go
+        self._used = self._ahead
+        self._noise = y.new_empty(0)
+        self._draws: WeightDraw = {}
+
+    @property
+    def draw_names(self) -> list[str]:
+        """The names of the tensors behind a weight draw."""
+        return list(self._draws)
 
     def epoch(self) -> Iterator[tuple[Tensor, WeightDraw, Tensor]]:
         """Zetas `S x rows x L x n_x` (L = 1 for exact inputs), a weight draw a row, and outputs `S x rows x n_y`."""
-        for rows in self._shuffle.permutations(self.y.shape[1]).split(self.size, dim=1):
-            taken, n_rows = self.inputs.take(rows), rows.shape[1]
-            if self.n_zeta == 0:
-                zeta = taken.mean.unsqueeze(2)
-            else:
-                zeta = taken.draw(self._zetas.normal(n_rows, self.n_zeta, taken.mean.shape[-1]))
-            draw = self.posterior.draw(self._weights, n_rows)
-            self.draw_names = list(draw)
+        for rows in self._shuffle.permutations(self.n_rows).split(self.size, dim=1):
+            taken, fresh = self.inputs.take(rows), self._fresh(rows.shape[1])
+            zeta = taken.draw(self._noise[:, fresh]) if self.n_zeta else taken.mean.unsqueeze(2)
+            draw = {name: values[:, fresh] for name, values in self._draws.items()}
             yield zeta, draw, take_rows(self.y, rows)
+
+    def _fresh(self, n_rows: int) -> slice:
+        """Where the random numbers for `n_rows` rows stand that have not been used."""
+        if self._used + n_rows > self._ahead:
+            if self.n_zeta:
+                self._noise = self._zetas.normal(self._ahead, self.n_zeta, self.inputs.mean.shape[-1])
+            self._draws = self.posterior.draw(self._weights, self._ahead)
+            self._used = 0
+        self._used += n_rows
+        return slice(self._used - n_rows, self._used)
 
 
 def _stop_if_diverged(losses: Tensor, schedule: Schedule) -> None:
