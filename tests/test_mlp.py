@@ -12,7 +12,7 @@ from conftest import CPU
 from eiv.inputs import ZetaPosterior
 from eiv.mlp import MLPStack, fast_stack
 from eiv.networks import NetworkStack, paper_network
-from eiv.objective import add_loss_gradient, loss
+from eiv.objective import add_loss_gradient, loss, noise_constant
 from eiv.posteriors import BernoulliDropout
 from eiv.streams import Streams
 from eiv.training import Schedule, train
@@ -45,10 +45,10 @@ def test_gradients_are_those_of_autograd(activation, n_outputs, n_zeta):
     expected = torch.autograd.grad(value.sum(), list(plain.parameters.values()))
     total = torch.zeros(3, dtype=torch.float64)
     with torch.no_grad():
-        df = add_loss_gradient(fast.forward(draw, zeta), y, y_noise, total, weight=1.0)
+        df = add_loss_gradient(fast.forward(draw, zeta), y, 1 / y_noise, total, weight=1.0)
         gradients = [torch.full_like(parameter, torch.nan) for parameter in expected]
         fast.backward(df, gradients)
-    torch.testing.assert_close(total, value.detach())
+    torch.testing.assert_close(total + noise_constant(y_noise), value.detach())
     for found, wanted in zip(gradients, expected, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 

@@ -50,7 +50,8 @@ def test_a_failure_stops_the_others_and_is_raised(two_cores):
 
 def test_networks_do_not_depend_on_the_number_of_cores(line, two_cores):
     X, y = line
-    settings = {"hidden_units": 16, "epochs": 5, "n_theta": 10, "random_state": 0, "n_networks": 3, "dtype": "float64"}
+    settings = {"hidden_units": 128, "epochs": 3, "n_theta": 10, "random_state": 0, "n_networks": 3, "dtype": "float64"}
+    settings |= {"batch_size": 64}
     for x_err in (None, 0.1):
         on_two = EiVRegressor(x_err, **settings).fit(X, y)
         predicted = on_two.predict(X)

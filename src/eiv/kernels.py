@@ -61,7 +61,7 @@ if importlib.util.find_spec("triton") is not None:
         f,
         y,
         y_stride,
-        y_noise,
+        inverse_noise,
         df,
         loss,
         n_rows,
@@ -77,26 +77,23 @@ if importlib.util.find_spec("triton") is not None:
         inside = (b < n_rows) & (l < L)
         at = ((s * n_rows + b) * L + l) * N_Y
         log_weight = tl.zeros((ROWS, ZETAS), tl.float32)
-        constant = 0.0
         for j in tl.static_range(N_Y):
-            sigma = tl.load(y_noise + s * N_Y + j)
+            inverse = tl.load(inverse_noise + s * N_Y + j)
             target = tl.load(y + s * y_stride + b * N_Y + j, mask=b < n_rows, other=0.0)
-            residual = (tl.load(f + at + j, mask=inside, other=0.0) - target) / sigma
+            residual = (tl.load(f + at + j, mask=inside, other=0.0) - target) * inverse
             log_weight -= 0.5 * residual * residual
-            constant += tl.log(sigma) + 0.9189385332046727
         log_weight = tl.where(inside, log_weight, float("-inf"))
         top = tl.max(tl.where(b < n_rows, log_weight, 0.0), 1)[:, None]
         share = tl.exp(log_weight - top)
         total = tl.sum(share, 1)[:, None]
         total = tl.where(b < n_rows, total, 1.0)
         for j in tl.static_range(N_Y):
-            sigma = tl.load(y_noise + s * N_Y + j)
+            inverse = tl.load(inverse_noise + s * N_Y + j)
             target = tl.load(y + s * y_stride + b * N_Y + j, mask=b < n_rows, other=0.0)
-            residual = (tl.load(f + at + j, mask=inside, other=0.0) - target) / sigma
-            tl.store(df + at + j, share / total * residual / sigma / n_rows, mask=inside)
+            residual = (tl.load(f + at + j, mask=inside, other=0.0) - target) * inverse
+            tl.store(df + at + j, share / total * residual * inverse / n_rows, mask=inside)
         log_mean = tl.where(b < n_rows, top + tl.log(total / L), 0.0)
-        value = constant - tl.sum(log_mean) / n_rows
-        tl.store(loss + s, tl.load(loss + s) + weight * value)
+        tl.store(loss + s, tl.load(loss + s) - weight * tl.sum(log_mean) / n_rows)
 
     @triton.jit
     def _adam(p, g, m, v, step, n, rate, decay, BLOCK: tl.constexpr):
@@ -131,12 +128,12 @@ def activate_backward(delta: Tensor, a: Tensor, mask: Tensor, slope: float, bias
     )
 
 
-def add_loss_gradient(f: Tensor, y: Tensor, y_noise: Tensor, loss: Tensor, weight: float) -> Tensor:
-    """Add `weight` times the negative bound to `loss`, `S`; return its gradient with respect to f."""
+def add_loss_gradient(f: Tensor, y: Tensor, inverse_noise: Tensor, loss: Tensor, weight: float) -> Tensor:
+    """Add `weight` times the negative bound, less its constant, to `loss`, `S`; return its gradient."""
     n_networks, n_rows, n_zeta, n_outputs = f.shape
     df = torch.empty_like(f)
     _loss[(n_networks,)](
-        f, y, y.stride(0), y_noise, df, loss, n_rows, weight, n_outputs, n_zeta,
+        f, y, y.stride(0), inverse_noise, df, loss, n_rows, weight, n_outputs, n_zeta,
         triton.next_power_of_2(n_rows), triton.next_power_of_2(n_zeta),
     )  # fmt: skip
     return df

@@ -63,6 +63,7 @@ class MLPStack(NetworkStack):
         self.operands = torch.bfloat16 if precision == "bfloat16" else stack.dtype
         assert isinstance(self.template, nn.Sequential)
         self._slope = _slope(self.template[1]) or 0.0
+        self.n_inputs = self._layers()[0][0].shape[2]
         self._spaces: dict[tuple[int, ...], _Workspace] = {}
 
     def __call__(self, masks: dict[str, Tensor], zeta: Tensor) -> Tensor:
@@ -78,42 +79,49 @@ class MLPStack(NetworkStack):
 
     def forward(self, masks: dict[str, Tensor], zeta: Tensor) -> Tensor:
         """Compute f, `S x D x R x n_y`, and keep in buffers what `backward` needs."""
-        weights, biases = self._layers()
         space = self._spaces.get(zeta.shape)
         if space is None:
-            space = self._spaces[zeta.shape] = _Workspace(zeta.shape[:3], [bias.shape[1] for bias in biases], zeta)
-        space.zeta, space.masks = zeta.flatten(1, 2), self._ordered(masks)
-        values = space.zeta
+            space = self._spaces[zeta.shape] = _Workspace(self, zeta)
+        space.masks = self._ordered(masks)
+        values = zeta.flatten(1, 2)
         for i, mask in enumerate(space.masks):
-            below, weight = (values, weights[i]) if i == 0 else self._rounded(values, weights[i])
-            space.operands[i] = below, weight
-            values = self._hidden_layer(below, weight, biases[i], mask, out=space.activations[i])
-        torch.baddbmm(biases[-1].unsqueeze(1), values, weights[-1].mT, out=space.f)
+            weight = space.weights[i]
+            if i > 0 and self.operands != values.dtype:
+                values, weight = values.to(self.operands), weight.to(self.operands)
+            space.operands[i] = values, weight
+            values = space.activations[i]
+            self._hidden_layer(*space.operands[i], space.biases[i], mask, out=values, groups=space.groups[i])
+        torch.baddbmm(space.biases[-1], values, space.weights[-1].mT, out=space.f)
+        space.operands[len(space.masks)] = values, space.weights[-1]
         return space.f.view(*zeta.shape[:3], -1)
 
     def backward(self, df: Tensor, gradients: Sequence[Tensor]) -> None:
         """From the gradient with respect to f, write (do not add) that with respect to each parameter."""
-        weights, _ = self._layers()
-        space = self._spaces[(*df.shape[:3], weights[0].shape[2])]
+        space = self._spaces[(*df.shape[:3], self.n_inputs)]
         delta, fused = df.flatten(1, 2), self._has_kernels(df)
-        for i in reversed(range(len(weights))):
-            weight_gradient, bias_gradient = gradients[2 * i], gradients[2 * i + 1]
+        for i in reversed(range(len(space.weights))):
             hidden = i < len(space.masks)
             if hidden and fused:
-                kernels.activate_backward(delta, space.activations[i], space.masks[i], self._slope, bias_gradient)
+                kernels.activate_backward(
+                    delta, space.activations[i], space.masks[i], self._slope, gradients[2 * i + 1]
+                )
             elif hidden:
                 # The sign of a masked output is that of its input where it was kept; elsewhere the mask is zero.
                 torch.ops.aten.leaky_relu_backward.grad_input(
                     delta, space.activations[i], self._slope, True, grad_input=delta
                 )
-                delta.view(*df.shape[:3], -1).mul_(space.masks[i].unsqueeze(2))
+                space.delta_groups[i].mul_(space.masks[i].unsqueeze(2))
             if not (hidden and fused):
-                torch.bmm(space.ones, delta, out=bias_gradient.unsqueeze(1))
-            below, weight = space.operands[i] if hidden else (space.activations[-1], weights[-1])
-            rounded = delta.to(below.dtype)
-            product(rounded.mT, below, out=weight_gradient)
+                torch.bmm(space.ones, delta, out=gradients[2 * i + 1].unsqueeze(1))
+            below, weight = space.operands[i]
+            rounded = delta if below.dtype == delta.dtype else delta.to(below.dtype)
+            product(rounded.mT, below, out=gradients[2 * i])
             if i > 0:
                 delta = product(rounded, weight, out=space.deltas[i - 1])
+
+    def forget_buffers(self) -> None:
+        """Let go of the buffers of `forward` and `backward`; they hold views of the parameters."""
+        self._spaces.clear()
 
     @staticmethod
     def _has_kernels(values: Tensor) -> bool:
@@ -123,22 +131,34 @@ class MLPStack(NetworkStack):
         weights, biases = self._layers()
         values = zeta.flatten(1, 2)
         for weight, bias, mask in zip(weights[:-1], biases[:-1], masks, strict=True):
-            out = values.new_empty(*values.shape[:2], bias.shape[1])
-            values = self._hidden_layer(values, weight, bias, mask, out)
+            values = self._hidden_layer(values, weight, bias.unsqueeze(1), mask)
         return torch.baddbmm(biases[-1].unsqueeze(1), values, weights[-1].mT).view(*zeta.shape[:3], -1)
 
-    def _hidden_layer(self, values: Tensor, weight: Tensor, bias: Tensor, mask: Tensor, out: Tensor) -> Tensor:
-        """Mask times leaky ReLU of the affine map of `values`, `S x rows x in`, into `out`, `S x rows x out`."""
+    def _hidden_layer(
+        self,
+        values: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        mask: Tensor,
+        out: Tensor | None = None,
+        groups: Tensor | None = None,
+    ) -> Tensor:
+        """Mask `S x D x h` times leaky ReLU of the affine map of `values`, `S x rows x in`: `S x rows x h`.
+
+        The result goes into `out`, of which `groups` is a view `S x D x R x h`, where they are given.
+        """
+        if out is None:
+            out = mask.new_empty(*values.shape[:2], mask.shape[2])
         if self._has_kernels(out):
             product(values, weight.mT, out=out)
             kernels.activate(out, bias, mask, self._slope)
+            return out
+        if values.dtype == out.dtype:
+            torch.baddbmm(bias, values, weight.mT, out=out)
         else:
-            if values.dtype == out.dtype:
-                torch.baddbmm(bias.unsqueeze(1), values, weight.mT, out=out)
-            else:
-                product(values, weight.mT, out=out).add_(bias.unsqueeze(1))
-            self._activate(out)
-            out.view(*mask.shape[:2], -1, out.shape[2]).mul_(mask.unsqueeze(2))
+            product(values, weight.mT, out=out).add_(bias)
+        nn.functional.leaky_relu_(out, self._slope)
+        (out.view(*mask.shape[:2], -1, mask.shape[2]) if groups is None else groups).mul_(mask.unsqueeze(2))
         return out
 
     def _evaluate_cut(self, masks: Sequence[Tensor], zeta: Tensor) -> Tensor:
@@ -177,15 +197,14 @@ class MLPStack(NetworkStack):
             n_units = min(mask.shape[2], -(-n_kept // 32) * 32)  # whole tiles; units too many have a mask of zero
             units = mask.topk(n_units, dim=2).indices  # S x D x units
             cut = weight[network.unsqueeze(3), units.unsqueeze(3), below.unsqueeze(2)].flatten(0, 1)
-            layers.append((cut, bias[network, units].flatten(0, 1), mask.gather(2, units).flatten(0, 1).unsqueeze(1)))
+            layers.append((cut, bias[network, units].flatten(0, 1), mask.gather(2, units).flatten(0, 1)))
             below = units
         head = weights[-1].mT[network, below].flatten(0, 1)
         parts = []
         for part in self._parts(zeta):
             values = part.flatten(0, 1)
             for weight, bias, mask in layers:
-                out = values.new_empty(*values.shape[:2], bias.shape[1])
-                values = self._hidden_layer(values, weight, bias, mask, out)
+                values = self._hidden_layer(values, weight, bias.unsqueeze(1), mask.unsqueeze(1))
             parts.append(torch.bmm(values, head).view(*part.shape[:3], -1))
         return torch.cat(parts, dim=2) + biases[-1][:, None, None]
 
@@ -196,9 +215,6 @@ class MLPStack(NetworkStack):
         """Weights `S x out x in` and biases `S x out`, first layer first."""
         values = list(self.parameters.values())
         return values[0::2], values[1::2]
-
-    def _rounded(self, values: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        return values.to(self.operands), weight.to(self.operands)
 
     def _ordered(self, masks: dict[str, Tensor]) -> list[Tensor]:
         return [masks[layer.mask_name] for layer in self.dropout_layers]
@@ -213,21 +229,24 @@ class MLPStack(NetworkStack):
 
 
 class _Workspace:
-    """Kept buffers of a forward and a backward pass over inputs of one shape."""
+    """Kept buffers and views of a forward and a backward pass over inputs of one shape."""
 
-    def __init__(self, shape: tuple[int, ...], widths: Sequence[int], like: Tensor) -> None:
-        n_networks, n_draws, n_inputs = shape
+    def __init__(self, stack: MLPStack, zeta: Tensor) -> None:
+        n_networks, n_draws, n_inputs, _ = zeta.shape
         n_rows = n_draws * n_inputs
-
-        def buffers() -> list[Tensor]:
-            return [like.new_empty(n_networks, n_rows, width) for width in widths[:-1]]
-
-        self.activations, self.deltas = buffers(), buffers()
-        self.f = like.new_empty(n_networks, n_rows, widths[-1])
-        self.ones = like.new_ones(n_networks, 1, n_rows)  # a product with ones is faster than a sum over rows
-        self.zeta = like
+        weights, biases = stack._layers()
+        self.weights = [weight.detach() for weight in weights]
+        self.biases = [bias.detach().unsqueeze(1) for bias in biases]
+        shapes = [(n_networks, n_rows, bias.shape[2]) for bias in self.biases]
+        self.activations, self.deltas = ([zeta.new_empty(shape) for shape in shapes[:-1]] for _ in range(2))
+        self.groups, self.delta_groups = (
+            [value.view(n_networks, n_draws, n_inputs, -1) for value in values]
+            for values in (self.activations, self.deltas)
+        )
+        self.f = zeta.new_empty(shapes[-1])
+        self.ones = zeta.new_ones(n_networks, 1, n_rows)  # a product with ones is faster than a sum over rows
         self.masks: list[Tensor] = []
-        self.operands: dict[int, tuple[Tensor, Tensor]] = {}  # of each hidden layer: what went in, and its weights
+        self.operands: dict[int, tuple[Tensor, Tensor]] = {}  # of each layer: what went in, and its weights
 
 
 def _slope(activation: nn.Module) -> float | None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from eiv import kernels
 from eiv.stable import log_mean_exp
 
-__all__ = ["add_loss_gradient", "bound", "log_likelihood", "loss"]
+__all__ = ["add_loss_gradient", "bound", "log_likelihood", "loss", "noise_constant"]
 
 
 def log_likelihood(f: Tensor, y: Tensor, y_noise: Tensor) -> Tensor:
@@ -88,18 +88,18 @@ def loss(f: Tensor, y: Tensor, y_noise: Tensor, kl: Tensor, n_rows: int) -> Tens
     return kl / n_rows - bound(f, y, y_noise)
 
 
-def add_loss_gradient(f: Tensor, y: Tensor, y_noise: Tensor, total: Tensor, weight: float) -> Tensor:
-    r"""The data's part of eq. (mcloss) and its gradient with respect to f, without autograd.
+def add_loss_gradient(f: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor, weight: float) -> Tensor:
+    r"""The data's part of eq. (mcloss), up to `noise_constant`, and its gradient with respect to f, without autograd.
 
     .. math::
         \frac{\partial \mathcal{L}_s}{\partial f_{ml}} = \frac{1}{M} w_{ml} \frac{f_{ml} - y_m}{\sigma_y^2}, \qquad
         w_{ml} = \frac{p(y_m | \theta_m, \zeta_{ml})}{\sum_{l'} p(y_m | \theta_m, \zeta_{ml'})}
 
     Args:
-        f: `S x B x L x n_y`.
+        f: `S x B x L x n_y`; it may be overwritten.
         y: `S x B x n_y`.
-        y_noise: `S x n_y`.
-        total: `S`; the negative bound of each network times `weight` is added to it.
+        inverse_noise: `S x n_y`, 1 / sigma_y.
+        total: `S`; the negative bound of each network less `noise_constant`, times `weight`, is added to it.
         weight: the share of this minibatch.
 
     Returns:
@@ -107,20 +107,40 @@ def add_loss_gradient(f: Tensor, y: Tensor, y_noise: Tensor, total: Tensor, weig
 
     Examples:
         >>> import torch
-        >>> f, y, y_noise, total = torch.ones(1, 2, 5, 1), torch.zeros(1, 2, 1), torch.ones(1, 1), torch.zeros(1)
-        >>> add_loss_gradient(f, y, y_noise, total, weight=1.0)[0, 0, 0], total
-        (tensor([0.1000]), tensor([1.4189]))
+        >>> f, y, inverse_noise, total = torch.ones(1, 2, 5, 1), torch.zeros(1, 2, 1), torch.ones(1, 1), torch.zeros(1)
+        >>> add_loss_gradient(f, y, inverse_noise, total, weight=1.0)[0, 0, 0], total
+        (tensor([0.1000]), tensor([0.5000]))
 
     """
     if f.dtype == torch.float32 and kernels.available(f.device) and f[0, ..., 0].numel() <= kernels.MOST_LOSS_VALUES:
-        return kernels.add_loss_gradient(f, y, y_noise, total, weight)
-    inverse = 1 / y_noise[:, None, None, :]
-    residuals = (f - y.unsqueeze(2)) * inverse
-    log_weights = -0.5 * residuals.square().sum(-1)  # S x B x L
-    constant = (y_noise.log() + 0.5 * math.log(2 * math.pi)).sum(-1)
-    gradient = residuals.mul_(inverse / f.shape[1])
-    if f.shape[2] == 1:
-        total.add_(constant - log_weights.mean((1, 2)), alpha=weight)
-        return gradient
-    total.add_(constant - log_mean_exp(log_weights, dim=-1).mean(-1), alpha=weight)
-    return gradient.mul_(log_weights.softmax(-1).unsqueeze(-1))
+        return kernels.add_loss_gradient(f, y, inverse_noise, total, weight)
+    n_networks, n_rows, n_zeta, _ = f.shape
+    inverse = inverse_noise.view(n_networks, 1, 1, -1)
+    residuals = f.sub_(y.unsqueeze(2)).mul_(inverse)
+    squares = residuals.square()
+    if n_zeta == 1:
+        total.add_(squares.sum((1, 2, 3)), alpha=0.5 * weight / n_rows)
+        return residuals.mul_(inverse).div_(n_rows)
+    log_weights = squares.sum(-1).mul_(-0.5)  # S x B x L
+    total.sub_(log_mean_exp(log_weights, dim=-1).sum(-1), alpha=weight / n_rows)
+    return residuals.mul_(inverse).mul_(log_weights.softmax(-1).div_(n_rows).unsqueeze(-1))
+
+
+def noise_constant(y_noise: Tensor) -> Tensor:
+    r"""The part of the negative bound that sigma_y alone decides.
+
+    .. math:: \sum_{j=1}^{n_y} \log \sigma_{y,j} + \frac{n_y}{2} \log 2 \pi
+
+    Args:
+        y_noise: `S x n_y`.
+
+    Returns:
+        `S`.
+
+    Examples:
+        >>> import torch
+        >>> noise_constant(torch.ones(1, 1))
+        tensor([0.9189])
+
+    """
+    return (y_noise.log() + 0.5 * math.log(2 * math.pi)).sum(-1)

@@ -482,9 +482,10 @@ def _fit_stack(models: Sequence[EiVRegressor], tables: Sequence[_Table]) -> None
         zeta = ZetaPosterior(*(torch.stack([getattr(z, part) for z in inputs[group]]) for part in ("mean", "std")))
         return train(posterior, zeta, torch.stack(outputs[group]), schedule, seeds[group], report, stop)
 
-    size = -(-len(seeds) // n_workers(len(seeds), device))
-    groups = [slice(start, start + size) for start in range(0, len(seeds), size)]
     whole = _new_posterior(first, seeds, device)
+    work = first.batch_size * (1 if inputs[0].is_exact else first.n_zeta) * whole.stack.width**2
+    size = -(-len(seeds) // n_workers(len(seeds), device, work))
+    groups = [slice(start, start + size) for start in range(0, len(seeds), size)]
     posteriors = whole.split([len(seeds[group]) for group in groups])
     y_scale = float(np.sqrt(np.mean(first._y_scaler.scale**2)))
     with training_progress(schedule.epochs, y_scale, enabled=first.verbose) as report:

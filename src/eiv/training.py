@@ -13,7 +13,7 @@ from torch import Tensor
 from eiv.graphs import Replay, matmul_precision, own_stream
 from eiv.inputs.zeta import ZetaPosterior, take_rows
 from eiv.mlp import MLPStack
-from eiv.objective import add_loss_gradient
+from eiv.objective import add_loss_gradient, noise_constant
 from eiv.objective import loss as mc_loss
 from eiv.optim import FlatAdam
 from eiv.posteriors import WeightDraw, WeightPosterior
@@ -158,13 +158,15 @@ def _train(
     blocks = _Blocks(posterior, inputs, y, n_zeta, schedule.batch_size, seeds)
     rmse_streams = Streams.of(seeds, Purpose.Y_NOISE, y.device, y.dtype)
     y_noise = y.new_full((n_networks, n_outputs), schedule.y_noise_init)
+    inverse_noise = 1 / y_noise
     losses = y.new_zeros(schedule.epochs, n_networks)
     epoch_loss = y.new_zeros(n_networks)
     step = _step_for(posterior, schedule.learning_rate, n_rows)
 
     def run_block(values: Sequence[Tensor]) -> None:
+        names = blocks.draw_names
         for zeta, targets, *weights in zip(*(value.split(schedule.batch_size, dim=1) for value in values), strict=True):
-            step(dict(zip(blocks.draw_names, weights, strict=True)), zeta, targets, y_noise, epoch_loss)
+            step(dict(zip(names, weights, strict=True)), zeta, targets, inverse_noise, epoch_loss)
 
     replay = Replay(run_block, y.device)
     for epoch in range(1, schedule.epochs + 1):
@@ -173,13 +175,14 @@ def _train(
             if stop is not None and stop.is_set():
                 raise InterruptedError("Training was stopped.")
             replay([zeta, targets, *weights.values()])
-        losses[epoch - 1] = epoch_loss + step.rest_of_loss()
+        losses[epoch - 1] = epoch_loss + step.rest_of_loss(y_noise)
         last = epoch == schedule.epochs
         update = epoch % schedule.y_noise_every == 0 or (last and epoch < schedule.y_noise_every)
         if update or epoch % _EPOCHS_UNSEEN == 0 or last or report is not None:
             _stop_if_diverged(losses[:epoch], schedule)
         if update:
             y_noise.copy_(training_rmse(posterior, inputs, y, rmse_streams))
+            inverse_noise.copy_(1 / y_noise)
             _stop_if_diverged(y_noise.sum().expand(epoch, 1), schedule)
         if report is not None:
             report(epoch, losses[epoch - 1], y_noise)
@@ -280,16 +283,16 @@ class _Step:
     def __init__(self, posterior: WeightPosterior, n_rows: int, adam: FlatAdam) -> None:
         self.posterior, self.n_rows, self.adam = posterior, n_rows, adam
 
-    def __call__(self, draw: WeightDraw, zeta: Tensor, y: Tensor, y_noise: Tensor, total: Tensor) -> None:
+    def __call__(self, draw: WeightDraw, zeta: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor) -> None:
         """Move the weights for a minibatch `S x B x L x n_x`, and add its share of the epoch's loss to `total`, `S`."""
         f = self.posterior.evaluate(draw, zeta)
-        loss = mc_loss(f, y, y_noise, self.posterior.kl(), self.n_rows)  # eq. (mcloss)
+        loss = mc_loss(f, y, 1 / inverse_noise, self.posterior.kl(), self.n_rows)  # eq. (mcloss)
         self.adam.gradient.zero_()
         loss.sum().backward()
         self.adam.step()
         total.add_(loss.detach(), alpha=y.shape[1] / self.n_rows)
 
-    def rest_of_loss(self) -> Tensor | float:
+    def rest_of_loss(self, y_noise: Tensor) -> Tensor | float:
         """What the steps of an epoch leave out of eq. (mcloss)."""
         return 0.0
 
@@ -300,17 +303,18 @@ class _MLPStep(_Step):
     def __init__(self, posterior: WeightPosterior, n_rows: int, adam: FlatAdam, stack: MLPStack) -> None:
         super().__init__(posterior, n_rows, adam)
         self.stack = stack
+        stack.forget_buffers()
 
     @torch.no_grad()
-    def __call__(self, draw: WeightDraw, zeta: Tensor, y: Tensor, y_noise: Tensor, total: Tensor) -> None:
-        """Move the weights for a minibatch; its loss without the KL term is added to `total`."""
-        df = add_loss_gradient(self.stack.forward(draw, zeta), y, y_noise, total, y.shape[1] / self.n_rows)
+    def __call__(self, draw: WeightDraw, zeta: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor) -> None:
+        """Move the weights for a minibatch; its loss less what does not depend on the data is added to `total`."""
+        df = add_loss_gradient(self.stack.forward(draw, zeta), y, inverse_noise, total, y.shape[1] / self.n_rows)
         self.stack.backward(df, self.adam.gradients)
         self.adam.step()
 
-    def rest_of_loss(self) -> Tensor | float:
-        """The KL term at the end of the epoch; within it, Adam's weight decay is its gradient."""
-        return self.posterior.kl().detach() / self.n_rows
+    def rest_of_loss(self, y_noise: Tensor) -> Tensor | float:
+        """The constant of sigma_y, and the KL term at the end of the epoch, whose gradient is Adam's weight decay."""
+        return noise_constant(y_noise) + self.posterior.kl().detach() / self.n_rows
 
 
 def _step_for(posterior: WeightPosterior, learning_rate: float, n_rows: int) -> _Step:

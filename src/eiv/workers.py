@@ -16,14 +16,19 @@ from typing import TypeVar
 import torch
 
 Result = TypeVar("Result")
+_WORTH_A_WORKER = 2**20
 _WIDE = 512  # units of a layer from which on threads inside a matrix product pay
 _lock = threading.Lock()
 _active: list[int] = []  # torch's number of threads, once and then once for every run that is under way
 
 
-def n_workers(n_tasks: int, device: torch.device) -> int:
-    """How many tasks run at once: one a core, or one at a time on a GPU."""
-    return min(n_tasks, torch.get_num_threads()) if device.type == "cpu" else 1
+def n_workers(n_tasks: int, device: torch.device, work: int) -> int:
+    """How many tasks run at once: one per core, or one at a time on a GPU.
+
+    Where the `work` of a call into torch (multiplications of one network) is small, Python is what takes the time, and
+    threads that wait for each other's Python are slower than one.
+    """
+    return min(n_tasks, torch.get_num_threads()) if device.type == "cpu" and work >= _WORTH_A_WORKER else 1
 
 
 def run_tasks(
