@@ -13,9 +13,10 @@ from eiv.inputs import ZetaPosterior
 from eiv.mlp import MLPStack, fast_stack
 from eiv.networks import NetworkStack, paper_network
 from eiv.objective import add_loss_gradient, loss, noise_constant
+from eiv.optim import FlatAdam
 from eiv.posteriors import BernoulliDropout
 from eiv.streams import Streams
-from eiv.training import Schedule, train
+from eiv.training import Schedule, _MLPStep, train
 
 SEEDS = SeedSequence(0).spawn(3)
 
@@ -81,6 +82,25 @@ def test_training_ends_with_the_weights_of_the_general_path(x_err):
         ends.append([*posterior.parameters, result.y_noise])
     for general, fast in zip(*ends, strict=True):
         torch.testing.assert_close(general, fast, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("activation", [None, nn.ReLU])
+def test_moving_the_weights_network_by_network_changes_nothing(activation):
+    """The way of bfloat16 on the CPU, here with operands that are not rounded."""
+    x = torch.linspace(-1, 1, 3 * 50 * 2, dtype=torch.float64).reshape(3, 50, 2)
+    whole, piecewise = (fast_stack(networks(activation=activation)) for _ in range(2))
+    draw = BernoulliDropout(whole, 1.0).draw(Streams(SEEDS, CPU, torch.float64), 50)
+    steps = [
+        _MLPStep(BernoulliDropout(stack, 1.0), 50, FlatAdam(list(stack.parameters.values()), 0.01, 0.1), stack)
+        for stack in (whole, piecewise)
+    ]
+    steps[1].piecewise = True
+    piecewise.round_weights()
+    for _ in range(5):
+        for step in steps:
+            step(draw, x.unsqueeze(2), x[..., :1], torch.ones(3, 1, dtype=torch.float64), x.new_zeros(3))
+    for a, b in zip(whole.parameters.values(), piecewise.parameters.values(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
 def test_only_plain_fully_connected_networks_take_the_fast_path():

@@ -6,7 +6,7 @@ prediction the units that a weight draw drops are cut out of the matrix products
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import torch
@@ -63,8 +63,11 @@ class MLPStack(NetworkStack):
         self.operands = torch.bfloat16 if precision == "bfloat16" else stack.dtype
         assert isinstance(self.template, nn.Sequential)
         self._slope = _slope(self.template[1]) or 0.0
-        self.n_inputs = self._layers()[0][0].shape[2]
+        weights, _ = self._layers()
+        self.n_inputs = weights[0].shape[2]
+        self.large_layers = range(1, len(weights) - 1)  # those between hidden layers
         self._spaces: dict[tuple[int, ...], _Workspace] = {}
+        self._rounded: dict[int, Tensor] = {}
 
     def __call__(self, masks: dict[str, Tensor], zeta: Tensor) -> Tensor:
         """Evaluate `zeta`, `S x D x R x n_x`, for D weight draws: `S x D x R x n_y`."""
@@ -87,7 +90,8 @@ class MLPStack(NetworkStack):
         for i, mask in enumerate(space.masks):
             weight = space.weights[i]
             if i > 0 and self.operands != values.dtype:
-                values, weight = values.to(self.operands), weight.to(self.operands)
+                values = values.to(self.operands)
+                weight = self._rounded[i] if i in self._rounded else weight.to(self.operands)
             space.operands[i] = values, weight
             values = space.activations[i]
             self._hidden_layer(*space.operands[i], space.biases[i], mask, out=values, groups=space.groups[i])
@@ -95,8 +99,14 @@ class MLPStack(NetworkStack):
         space.operands[len(space.masks)] = values, space.weights[-1]
         return space.f.view(*zeta.shape[:3], -1)
 
-    def backward(self, df: Tensor, gradients: Sequence[Tensor]) -> None:
-        """From the gradient with respect to f, write (do not add) that with respect to each parameter."""
+    def backward(
+        self, df: Tensor, gradients: Sequence[Tensor], move: Callable[[int, int, Tensor], None] | None = None
+    ) -> None:
+        """From the gradient with respect to f, write (do not add) that with respect to each parameter.
+
+        With `move`, the gradients of the large weights are not kept: each network's goes to `move(parameter, network,
+        gradient)` as soon as it is known, while it is in the cache.
+        """
         space = self._spaces[(*df.shape[:3], self.n_inputs)]
         delta, fused = df.flatten(1, 2), self._has_kernels(df)
         for i in reversed(range(len(space.weights))):
@@ -115,13 +125,27 @@ class MLPStack(NetworkStack):
                 torch.bmm(space.ones, delta, out=gradients[2 * i + 1].unsqueeze(1))
             below, weight = space.operands[i]
             rounded = delta if below.dtype == delta.dtype else delta.to(below.dtype)
-            product(rounded.mT, below, out=gradients[2 * i])
             if i > 0:
-                delta = product(rounded, weight, out=space.deltas[i - 1])
+                delta = product(rounded, weight, out=space.deltas[i - 1])  # before the weights move
+            if move is None or i not in self.large_layers:
+                product(rounded.mT, below, out=gradients[2 * i])
+                continue
+            scratch = space.scratch[: weight[0].numel()].view(1, *weight.shape[1:])
+            for s in range(len(rounded)):
+                move(2 * i, s, product(rounded[s : s + 1].mT, below[s : s + 1], out=scratch))
+
+    def round_weights(self, layer: int | None = None, network: int | None = None) -> None:
+        """Round the weights of the large layers for the products of `forward`, or again those that have moved."""
+        weights, _ = self._layers()
+        if layer is None or network is None:
+            self._rounded = {i: weights[i].detach().to(self.operands) for i in self.large_layers}
+        else:
+            self._rounded[layer][network].copy_(weights[layer][network])
 
     def forget_buffers(self) -> None:
-        """Let go of the buffers of `forward` and `backward`; they hold views of the parameters."""
+        """Let go of what `forward` and `backward` keep; it goes with the parameters as they were."""
         self._spaces.clear()
+        self._rounded.clear()
 
     @staticmethod
     def _has_kernels(values: Tensor) -> bool:
@@ -220,11 +244,11 @@ class MLPStack(NetworkStack):
         return [masks[layer.mask_name] for layer in self.dropout_layers]
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_spaces": {}}
+        return super().__getstate__() | {"_spaces": {}, "_rounded": {}}
 
     def __copy__(self) -> Self:
         copied = object.__new__(type(self))
-        copied.__dict__.update(self.__dict__ | {"_spaces": {}})
+        copied.__dict__.update(self.__dict__ | {"_spaces": {}, "_rounded": {}})
         return copied
 
 
@@ -245,6 +269,7 @@ class _Workspace:
         )
         self.f = zeta.new_empty(shapes[-1])
         self.ones = zeta.new_ones(n_networks, 1, n_rows)  # a product with ones is faster than a sum over rows
+        self.scratch = zeta.new_empty(max(weight[0].numel() for weight in weights))  # one network's gradient
         self.masks: list[Tensor] = []
         self.operands: dict[int, tuple[Tensor, Tensor]] = {}  # of each layer: what went in, and its weights
 

@@ -28,6 +28,7 @@ class FlatAdam:
         like = parameters[0].detach()
         self.values, self.gradient, self._m, self._v = (like.new_zeros(sum(sizes)) for _ in range(4))
         self._step = torch.zeros((), dtype=torch.float32, device=like.device)
+        self._starts = [sum(sizes[:i]) for i in range(len(sizes))]
         self.gradients: list[Tensor] = []
         views = zip(self.values.split(sizes), self.gradient.split(sizes), strict=True)
         for parameter, (value, gradient) in zip(parameters, views, strict=True):
@@ -38,20 +39,27 @@ class FlatAdam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Move the parameters along the gradient."""
-        if kernels.available(self.values.device) and self.values.dtype == torch.float32:
-            self._step += 1
-            kernels.adam(
-                self.values, self.gradient, self._m, self._v, self._step, self.learning_rate, self.weight_decay
-            )
-            return
+        """Move all parameters along the gradient."""
+        self.begin()
+        self.move(slice(0, len(self.values)), self.gradient)
+
+    def begin(self) -> None:
+        """Count a step; `move` follows for every part of the parameters."""
         self._step += 1
+
+    def move(self, part: slice, gradient: Tensor) -> None:
+        """Move one part of the flat parameters along its `gradient`."""
+        state = [buffer[part] for buffer in (self.values, self._m, self._v)]
+        values, m, v = state
+        if kernels.available(self.values.device) and self.values.dtype == torch.float32:
+            kernels.adam(values, gradient, m, v, self._step, self.learning_rate, self.weight_decay)
+            return
         # The call behind torch.optim.Adam(fused=True): on small networks the layers above it take longer than itself.
         torch._fused_adam_(
-            [self.values],
-            [self.gradient],
-            [self._m],
-            [self._v],
+            [values],
+            [gradient],
+            [m],
+            [v],
             [],
             [self._step],
             amsgrad=False,
@@ -62,3 +70,11 @@ class FlatAdam:
             eps=1e-8,
             maximize=False,
         )
+
+    def part(self, parameter: int, network: int | None = None) -> slice:
+        """Where a parameter stands in the flat buffer, of all networks or of one."""
+        start, size = self._starts[parameter], self.gradients[parameter].numel()
+        if network is None:
+            return slice(start, start + size)
+        share = size // len(self.gradients[parameter])
+        return slice(start + network * share, start + (network + 1) * share)

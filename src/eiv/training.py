@@ -304,13 +304,30 @@ class _MLPStep(_Step):
         super().__init__(posterior, n_rows, adam)
         self.stack = stack
         stack.forget_buffers()
+        # Rounded products leave the memory as the limit: a large gradient is used, and the weights that it moves are
+        # rounded again, while they are in the cache.
+        self.piecewise = stack.operands == torch.bfloat16 and adam.values.device.type == "cpu"
+        if self.piecewise:
+            stack.round_weights()
+        rest = [i for i in range(len(adam.gradients)) if i // 2 not in stack.large_layers or i % 2]
+        self.rest = [adam.part(i) for i in rest]
 
     @torch.no_grad()
     def __call__(self, draw: WeightDraw, zeta: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor) -> None:
         """Move the weights for a minibatch; its loss less what does not depend on the data is added to `total`."""
         df = add_loss_gradient(self.stack.forward(draw, zeta), y, inverse_noise, total, y.shape[1] / self.n_rows)
-        self.stack.backward(df, self.adam.gradients)
-        self.adam.step()
+        if not self.piecewise:
+            self.stack.backward(df, self.adam.gradients)
+            self.adam.step()
+            return
+        self.adam.begin()
+        self.stack.backward(df, self.adam.gradients, self._move)
+        for part in self.rest:
+            self.adam.move(part, self.adam.gradient[part])
+
+    def _move(self, parameter: int, network: int, gradient: Tensor) -> None:
+        self.adam.move(self.adam.part(parameter, network), gradient.flatten())
+        self.stack.round_weights(parameter // 2, network)
 
     def rest_of_loss(self, y_noise: Tensor) -> Tensor | float:
         """The constant of sigma_y, and the KL term at the end of the epoch, whose gradient is Adam's weight decay."""
