@@ -26,11 +26,13 @@ from eiv.streams import Streams
 from eiv.training import Schedule, train
 
 DEVICE = torch.device("cuda")
-CASES = {  # networks, case, milliseconds a step allowed
+CASES: dict[str, tuple[int, Case, float | None]] = {  # networks, case, milliseconds a step allowed; EiV but for MC
     "10 networks, h=1024, batch 32": (10, Case("", 8, 1024, 32, 0.2, n_zeta=5, n_rows=3200, epochs=30), 0.65),
     "10 networks, h=1024, batch 100": (10, Case("", 8, 1024, 100, 0.2, n_zeta=5, n_rows=10_000, epochs=20), 1.0),
     "10 networks, h=128, batch 16": (10, Case("", 1, 128, 16, 0.1, n_zeta=5, n_rows=400, epochs=200), 0.13),
     "1 network, h=128, batch 16": (1, Case("", 1, 128, 16, 0.1, n_zeta=5, n_rows=400, epochs=200), 0.12),
+    "10 networks, h=1024, batch 32, MC": (10, Case("", 8, 1024, 32, 0.2, n_zeta=1, n_rows=3200, epochs=30), None),
+    "10 networks, h=128, batch 16, MC": (10, Case("", 1, 128, 16, 0.1, n_zeta=1, n_rows=400, epochs=200), None),
 }
 
 
@@ -211,6 +213,18 @@ def prediction_seconds(n_rows: int = 10_000) -> float:
     return time.perf_counter() - start
 
 
+def textbook_prediction_seconds(n_rows: int = 10_000) -> float:
+    """One network."""
+    loop = Textbook(CASES["10 networks, h=1024, batch 32"][1], "cuda")
+    x = torch.randn(n_rows, 8)
+    loop.predict(x, 10)
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    loop.predict(x, 100)
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="write the figures to this JSON file")
@@ -237,13 +251,17 @@ def main() -> None:
             "textbook, ms": loop,
         }
         print(
-            f"{name:32s} {ms:.3f} ms a step (allowed {limit}); first 3 epochs {first:.1f} s; "
+            f"{name:32s} {ms:.3f} ms a step (allowed {limit or '-'}); first 3 epochs {first:.1f} s; "
             f"textbook loop {loop:.2f} ms a network: {n_networks * loop / ms:.0f} times faster"
         )
     found["4 stacks of 10 networks, h=128"] = side_by_side()
     print("4 stacks of 10 networks, h=128, 200 epochs:", found["4 stacks of 10 networks, h=128"])
     found["prediction, s"] = prediction_seconds()
-    print(f"prediction, 10 networks of h=1024, 100 x 5 draws, 10,000 rows: {found['prediction, s']:.2f} s")
+    found["textbook prediction of one network, s"] = textbook_prediction_seconds()
+    print(
+        f"prediction, 10 networks of h=1024, 100 x 5 draws, 10,000 rows: {found['prediction, s']:.2f} s; "
+        f"textbook loop {found['textbook prediction of one network, s']:.2f} s a network"
+    )
     if arguments.out:
         arguments.out.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -17,3 +17,19 @@ def test_settings_of_the_cpu_stay_as_they_are():
     before = torch.get_float32_matmul_precision()
     with own_stream(torch.device("cpu")), matmul_precision(torch.device("cpu")):
         assert torch.get_float32_matmul_precision() == before
+
+
+def test_overlapping_uses_leave_torchs_precision_as_it_was():
+    """The setting is torch's own and needs no GPU."""
+    gpu, before = torch.device("cuda"), torch.get_float32_matmul_precision()
+    first, second = matmul_precision(gpu), matmul_precision(gpu)
+    first.__enter__()
+    second.__enter__()
+    assert torch.get_float32_matmul_precision() == "high"
+    first.__exit__(None, None, None)
+    assert torch.get_float32_matmul_precision() == "high"
+    second.__exit__(None, None, None)
+    assert torch.get_float32_matmul_precision() == before
+    with matmul_precision(gpu, "float32"):
+        assert torch.get_float32_matmul_precision() == "highest"
+    assert torch.get_float32_matmul_precision() == before

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+_precision_lock = threading.Lock()
+_precisions: list[str] = []  # torch's setting before ours, then one entry for every use that is under way
 _recording = threading.Lock()  # stacks that train side by side record one after another
 
 
@@ -79,9 +81,15 @@ def matmul_precision(device: torch.device, precision: str = "auto") -> Iterator[
     if device.type != "cuda":
         yield
         return
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest" if precision == "float32" else "high")
+    with _precision_lock:
+        if not _precisions:
+            _precisions.append(torch.get_float32_matmul_precision())
+        _precisions.append(precision)
+        torch.set_float32_matmul_precision("highest" if precision == "float32" else "high")
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        with _precision_lock:
+            _precisions.pop()
+            if len(_precisions) == 1:
+                torch.set_float32_matmul_precision(_precisions.pop())
