@@ -1,0 +1,107 @@
+"""Files from the network, and files that are either whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import eiv
+
+TIMEOUT = 30.0  # seconds without a byte
+DEADLINE = 600.0  # seconds for a whole file
+LIMIT = 64 * 2**20  # bytes of a download, and of a file inside an archive; the largest original has four megabytes
+STALE = 3600.0  # seconds after which a temporary file belongs to a process that was killed
+
+
+class DownloadError(OSError):
+    """A file could not be had whole from the network; the text says why."""
+
+
+def fetch(url: str) -> bytes:
+    """The whole content of `url`, held in memory, so that a broken transfer leaves nothing behind."""
+    request = urllib.request.Request(_mirrored(url), headers={"User-Agent": f"eiv/{eiv.__version__}"})
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+            return _read(response, url)
+    except urllib.error.HTTPError as error:
+        raise DownloadError(f"the server answered {error.code} {error.reason}") from error
+    except TimeoutError as error:
+        raise DownloadError(f"no answer within {TIMEOUT:g} seconds") from error
+    except urllib.error.URLError as error:
+        raise DownloadError(f"no connection ({error.reason})") from error
+    except http.client.HTTPException as error:
+        raise DownloadError(f"the transfer broke off ({error!r})") from error
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that appears under its name only when it is complete, also for other processes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(path.parent)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a process left that was killed between the two steps of `write_whole`."""
+    for part in folder.glob(".*.part"):
+        with contextlib.suppress(OSError):
+            if time.time() - part.stat().st_mtime > STALE:
+                part.unlink()
+
+
+def _mirrored(url: str) -> str:
+    """`url` below the address in EIV_MIRROR (http or file), where that is set: mirror/host/path."""
+    mirror = os.environ.get("EIV_MIRROR")
+    if not mirror:
+        return url
+    parts = urllib.parse.urlsplit(url)
+    return f"{mirror.rstrip('/')}/{parts.netloc}{parts.path}"
+
+
+def _read(response: http.client.HTTPResponse, url: str) -> bytes:
+    expected: int | None = getattr(response, "length", None)  # where the server says so
+    end = time.monotonic() + DEADLINE
+    content = bytearray()
+    with _progress(url, expected) as show:
+        while chunk := response.read1(2**16):
+            content += chunk
+            show(len(content))
+            if len(content) > LIMIT:
+                raise DownloadError(f"more than {LIMIT // 2**20} MiB")
+            if time.monotonic() > end:
+                raise DownloadError(f"not complete within {DEADLINE:g} seconds")
+    if expected is not None and len(content) != expected:
+        raise DownloadError(f"the transfer broke off after {len(content)} of {expected} bytes")
+    return bytes(content)
+
+
+@contextlib.contextmanager
+def _progress(url: str, total: int | None) -> Iterator[Callable[[int], object]]:
+    """A bar on the terminal; nothing where there is none."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn  # noqa: PLC0415
+
+    name = urllib.parse.unquote(url.rsplit("/", 1)[-1])
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=total)
+        yield lambda done: bar.update(task, completed=done)
