@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 from eiv import EiVRegressor
-from eiv.validation import check_x_err
+from eiv.inputs.errors import check_x_err
 
 FAST = {"hidden_units": 4, "epochs": 1, "n_theta": 4, "random_state": 0}
 X = np.random.default_rng(0).normal(size=(12, 2))
@@ -61,7 +61,7 @@ def spoiled(array, value):
         (lambda m: m.set_params(verbose="yes").fit(X, Y), "verbose must be True or False"),
         (
             lambda m: m.set_params(input_prior="uniform").fit(X, Y),
-            "input_prior must be 'flat', got 'uniform'",
+            "input_prior must be 'flat', 'normal' or 'mixture', got 'uniform'",
         ),
         (
             lambda m: m.set_params(posterior="laplace").fit(X, Y),
@@ -137,7 +137,7 @@ def test_predict_before_fit():
 
 
 def test_a_prior_without_posterior_is_refused():
-    with pytest.raises(TypeError, match="input_prior must be 'flat' or an input prior"):
+    with pytest.raises(TypeError, match="input_prior must be 'flat', 'normal', 'mixture' or an input prior"):
         EiVRegressor(input_prior=3, **FAST).fit(X, Y)
 
 
@@ -180,7 +180,9 @@ def test_any_shape_and_type_of_table_goes_through(n_rows, n_features, n_outputs,
 )
 def test_errors_of_every_shape_are_taken_or_refused(n_rows, n_features, shape):
     errors = np.ones(shape)
-    if errors.shape in {(), (n_features,), (n_rows, n_features)}:
+    matrix = (n_features, n_features)
+    known = {(), (n_features,), (n_rows, n_features), (1, *matrix), (n_rows, *matrix)}
+    if errors.shape in known | ({matrix} if n_features > 1 else set()):
         assert check_x_err("x_err", errors, n_features, n_rows).shape[1] == n_features
     else:
         with pytest.raises(ValueError, match="x_err must be"):

@@ -27,10 +27,15 @@ def test_the_public_names_are_these():
     assert eiv.__all__ == [
         "EiVRegressor",
         "FlatPrior",
+        "LearnedPrior",
+        "MixturePrior",
         "NormalPrior",
         "Prediction",
+        "Repeats",
         "TrainingDivergedError",
+        "errors_from_repeats",
         "fit_splits",
+        "relative",
     ]
 
 

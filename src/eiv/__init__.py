@@ -9,22 +9,39 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from eiv.inputs import FlatPrior, NormalPrior
+    from eiv.inputs import FlatPrior, LearnedPrior, MixturePrior, NormalPrior, Repeats, errors_from_repeats, relative
     from eiv.prediction import Prediction
     from eiv.regressor import EiVRegressor, fit_splits
     from eiv.training import TrainingDivergedError
 
 __version__ = "0.1.0"
 
-__all__ = ["EiVRegressor", "FlatPrior", "NormalPrior", "Prediction", "TrainingDivergedError", "fit_splits"]
+__all__ = [
+    "EiVRegressor",
+    "FlatPrior",
+    "LearnedPrior",
+    "MixturePrior",
+    "NormalPrior",
+    "Prediction",
+    "Repeats",
+    "TrainingDivergedError",
+    "errors_from_repeats",
+    "fit_splits",
+    "relative",
+]
 
 _HOMES = {
     "EiVRegressor": "eiv.regressor",
     "FlatPrior": "eiv.inputs",
+    "LearnedPrior": "eiv.inputs",
+    "MixturePrior": "eiv.inputs",
     "NormalPrior": "eiv.inputs",
     "Prediction": "eiv.prediction",
+    "Repeats": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
+    "errors_from_repeats": "eiv.inputs",
     "fit_splits": "eiv.regressor",
+    "relative": "eiv.inputs",
 }
 
 

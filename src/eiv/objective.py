@@ -37,7 +37,7 @@ def log_likelihood(f: Tensor, y: Tensor, y_noise: Tensor) -> Tensor:
     return -0.5 * residuals.square().sum(-1) - (sigma.log() + 0.5 * math.log(2 * math.pi)).sum(-1)
 
 
-def bound(f: Tensor, y: Tensor, y_noise: Tensor) -> Tensor:
+def bound(f: Tensor, y: Tensor, y_noise: Tensor, log_weights: Tensor | None = None) -> Tensor:
     r"""The first term of eq. (mcloss) with its sign turned: what the data say for each network.
 
     .. math:: \frac{1}{M} \sum_{m=1}^M \log\Big(\frac1L \sum_{l=1}^L p(y_m | \theta_m, \zeta_{m,l}, \sigma_y^2)\Big)
@@ -49,6 +49,8 @@ def bound(f: Tensor, y: Tensor, y_noise: Tensor) -> Tensor:
         f: `S x B x L x n_y`.
         y: `S x B x n_y`.
         y_noise: `S x n_y`.
+        log_weights: log of L w, `L` (or broadcast to `S x B x L`), where the sum over zetas has weights w instead of
+            1 / L.
 
     Returns:
         `S`, one value a network.
@@ -60,10 +62,11 @@ def bound(f: Tensor, y: Tensor, y_noise: Tensor) -> Tensor:
         tensor([-0.9189, -0.9189])
 
     """
-    return log_mean_exp(log_likelihood(f, y, y_noise), dim=-1).mean(-1)
+    likelihood = log_likelihood(f, y, y_noise)
+    return log_mean_exp(likelihood if log_weights is None else likelihood + log_weights, dim=-1).mean(-1)
 
 
-def loss(f: Tensor, y: Tensor, y_noise: Tensor, kl: Tensor, n_rows: int) -> Tensor:
+def loss(f: Tensor, y: Tensor, y_noise: Tensor, kl: Tensor, n_rows: int, log_weights: Tensor | None = None) -> Tensor:
     r"""Equation (mcloss): what one optimisation step of Algorithm 1 lowers.
 
     .. math:: \mathcal{L}^{M.C.}(\phi) = -\mathrm{bound} + \frac1N D_{KL}(q_\phi(\theta) \| \pi(\theta))
@@ -74,6 +77,7 @@ def loss(f: Tensor, y: Tensor, y_noise: Tensor, kl: Tensor, n_rows: int) -> Tens
         y_noise: `S x n_y`.
         kl: `S`, the divergence of each network's weight posterior from the prior.
         n_rows: N, the rows of the training data (not of the minibatch).
+        log_weights: of the zetas, as for `bound`.
 
     Returns:
         `S`, one value a network.
@@ -85,10 +89,12 @@ def loss(f: Tensor, y: Tensor, y_noise: Tensor, kl: Tensor, n_rows: int) -> Tens
         tensor([1.9189])
 
     """
-    return kl / n_rows - bound(f, y, y_noise)
+    return kl / n_rows - bound(f, y, y_noise, log_weights)
 
 
-def add_loss_gradient(f: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor, weight: float) -> Tensor:
+def add_loss_gradient(
+    f: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor, weight: float, log_weights: Tensor | None = None
+) -> Tensor:
     r"""The data's part of eq. (mcloss), up to `noise_constant`, and its gradient with respect to f, without autograd.
 
     .. math::
@@ -101,6 +107,7 @@ def add_loss_gradient(f: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor
         inverse_noise: `S x n_y`, 1 / sigma_y.
         total: `S`; the negative bound of each network less `noise_constant`, times `weight`, is added to it.
         weight: the share of this minibatch.
+        log_weights: of the zetas, as for `bound`; they multiply p in w.
 
     Returns:
         The gradient of the negative bound, `S x B x L x n_y`.
@@ -112,7 +119,8 @@ def add_loss_gradient(f: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor
         (tensor([0.1000]), tensor([0.5000]))
 
     """
-    if f.dtype == torch.float32 and kernels.available(f.device) and f[0, ..., 0].numel() <= kernels.MOST_LOSS_VALUES:
+    few = f[0, ..., 0].numel() <= kernels.MOST_LOSS_VALUES
+    if log_weights is None and f.dtype == torch.float32 and kernels.available(f.device) and few:
         return kernels.add_loss_gradient(f, y, inverse_noise, total, weight)
     n_networks, n_rows, n_zeta, _ = f.shape
     inverse = inverse_noise.view(n_networks, 1, 1, -1)
@@ -121,9 +129,11 @@ def add_loss_gradient(f: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor
     if n_zeta == 1:
         total.add_(squares.sum((1, 2, 3)), alpha=0.5 * weight / n_rows)
         return residuals.mul_(inverse).div_(n_rows)
-    log_weights = squares.sum(-1).mul_(-0.5)  # S x B x L
-    total.sub_(log_mean_exp(log_weights, dim=-1).sum(-1), alpha=weight / n_rows)
-    return residuals.mul_(inverse).mul_(log_weights.softmax(-1).div_(n_rows).unsqueeze(-1))
+    terms = squares.sum(-1).mul_(-0.5)  # S x B x L
+    if log_weights is not None:
+        terms += log_weights
+    total.sub_(log_mean_exp(terms, dim=-1).sum(-1), alpha=weight / n_rows)
+    return residuals.mul_(inverse).mul_(terms.softmax(-1).div_(n_rows).unsqueeze(-1))
 
 
 def noise_constant(y_noise: Tensor) -> Tensor:

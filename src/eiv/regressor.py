@@ -19,7 +19,9 @@ from torch import Tensor, nn
 
 from eiv import validation as v
 from eiv.graphs import matmul_precision
-from eiv.inputs import FlatPrior, InputPrior, ZetaPosterior
+from eiv.inputs import ZETA_DRAWS, FlatPrior, InputPrior, LearnedPrior, RelativeError, ZetaDraws, ZetaPosterior
+from eiv.inputs.errors import check_x_err, named_errors
+from eiv.inputs.zeta import stack_posteriors
 from eiv.mlp import fast_stack
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import FAMILIES, WeightPosterior
@@ -37,6 +39,11 @@ __all__ = ["EiVRegressor", "fit_splits"]
 Array = NDArray[np.float64]
 _KEPT_DRAWS = 2**26  # values of draws that a prediction keeps without being asked to
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
+_PRIORS: dict[str, InputPrior | LearnedPrior] = {
+    "flat": FlatPrior(),
+    "normal": LearnedPrior(max_components=1),
+    "mixture": LearnedPrior(),
+}
 _SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
     "unbiased": BlockSampler,
     "literal": LiteralSampler,
@@ -54,11 +61,18 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     total_unc).
 
     Args:
-        x_err: the error of X (a standard deviation, in the units of X) that holds for all rows: a number, one value
-            per feature, or those by name (a mapping or a pandas Series); 0 for exact columns. None for exact inputs:
-            the model without Errors-in-Variables.
-        input_prior: what is believed of the true input before x is seen: "flat" (Lemma 1), or an object such as
-            `eiv.NormalPrior(std, mean)` (appendix A.2).
+        x_err: the error of X that holds for all rows, in the units of X: a standard deviation, one per feature, or
+            those by name (a mapping or a pandas Series); 0 for exact columns; a covariance `n_x x n_x`; or
+            `eiv.relative(0.05)`, a share of each column's spread. None for exact inputs: the model without
+            Errors-in-Variables.
+        error_model: "classical", x scatters around the true input; or "berkson", x was set and the true input
+            scatters around it, so that zeta given x is N(x, x_err^2) whatever `input_prior` says.
+        input_prior: what is believed of the true input before x is seen: "flat" (Lemma 1); "normal" (appendix A.2 with
+            mean and covariance learned from X and its errors); "mixture" (a Gaussian mixture, learned likewise); or an
+            object such as `eiv.NormalPrior(std, mean)`, `eiv.MixturePrior` or `eiv.LearnedPrior`.
+        zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
+            "sobol" or "gauss_hermite" (`n_zeta` nodes along each of three noisy features at most); see
+            `eiv.inputs.ZetaDraws`. Predictions draw independent zetas, as the split of their variance needs.
         posterior: the family of the weight posterior: "bernoulli_dropout".
         module: a callable `(n_inputs, n_outputs) -> torch.nn.Module` with dropout layers of its own, or None for the
             paper's network.
@@ -88,7 +102,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_features_in_: n_x.
         feature_names_in_: the names of the features, where X was a pandas table.
         n_outputs_: n_y.
-        x_err_: `n_x`, the error that prediction takes where none is given; None after a fit with an error a row.
+        x_err_: `n_x`, or a covariance `n_x x n_x`, the error that prediction takes where none is given; None after a
+            fit with an error a row.
+        input_prior_: the input prior, where it was learned as it was found.
         y_noise_: `n_y`, sigma_y in units of y (the root mean square over the networks).
         loss_curve_: `epochs x n_networks`, the course of eq. (mcloss).
         posterior_: the fitted weight posterior of the stacked networks.
@@ -110,6 +126,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _constraints: ClassVar[dict[str, v.Constraint]] = {
+        "error_model": v.option("classical", "berkson"),
+        "zeta_draws": v.option(*ZETA_DRAWS),
         "posterior": v.option(*FAMILIES),
         "hidden_units": v.integer(1),
         "n_hidden": v.integer(1),
@@ -131,9 +149,11 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        x_err: ArrayLike | None = None,
+        x_err: ArrayLike | RelativeError | None = None,
         *,
-        input_prior: Literal["flat"] | InputPrior = "flat",
+        error_model: Literal["classical", "berkson"] = "classical",
+        input_prior: Literal["flat", "normal", "mixture"] | InputPrior | LearnedPrior = "flat",
+        zeta_draws: str = "monte_carlo",
         posterior: str = "bernoulli_dropout",
         module: Callable[[int, int], nn.Module] | None = None,
         hidden_units: int = 128,
@@ -156,7 +176,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         verbose: bool = False,
     ) -> None:
         self.x_err = x_err
+        self.error_model = error_model
         self.input_prior = input_prior
+        self.zeta_draws = zeta_draws
         self.posterior = posterior
         self.module = module
         self.hidden_units = hidden_units
@@ -184,8 +206,10 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: `rows x n_x`, the measured inputs.
             y: `rows` or `rows x n_y`, the measured outputs.
-            X_err: the error of X instead of `x_err`: a number, `n_x` values, or `rows x n_x`, one for each row and
-                feature. A pandas table is matched by its column names.
+            X_err: the error of X instead of `x_err`, in the same forms or one a row: `rows x n_x`, or covariances
+                `rows x n_x x n_x`. A pandas table is matched by its column names. A covariance of all rows is best
+                given as `1 x n_x x n_x`: `n_x x n_x` is refused where there are as many rows as features and both
+                could be meant.
 
         Returns:
             The fitted model.
@@ -338,14 +362,17 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             which = f" in column {(self._output_names or range(len(constant) + constant[0]))[constant[0]]}"
             raise ValueError(f"y is constant{which if outputs.shape[1] > 1 else ''}: there is nothing to fit.")
         self.n_outputs_ = outputs.shape[1]
+        self._x_spread = x.std(0)
         if X_err is not None:
             return _Table(x, self._errors("X_err", X_err, len(x)), outputs)
         return _Table(x, self._errors("x_err", 0.0 if self.x_err is None else self.x_err), outputs)
 
     def _errors(self, name: str, errors: Any, n_rows: int | None = None) -> Array:
-        """Checked errors in the order of the features, `1 x n_x` or, with `n_rows`, also `rows x n_x`."""
-        ordered = v.in_feature_order(name, errors, getattr(self, "feature_names_in_", None))
-        return v.check_x_err(name, ordered, self.n_features_in_, n_rows)
+        """Checked errors in the order of the features, in one of the forms of `eiv.inputs.errors`."""
+        names = getattr(self, "feature_names_in_", None)
+        if isinstance(errors, RelativeError):
+            return errors.of(self._x_spread, names)
+        return check_x_err(name, named_errors(name, errors, names), self.n_features_in_, n_rows)
 
     def _check_arguments(self) -> None:
         for name, constraint in self._constraints.items():
@@ -355,7 +382,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "module must be a callable (n_inputs, n_outputs) -> torch.nn.Module or None, "
                 f"got {type(self.module).__name__}. A network of fixed shape: module=lambda n_inputs, n_outputs: ..."
             )
-        _input_prior(self.input_prior)
+        _input_prior(self.input_prior, self.error_model)
         check_precision(self.precision, _device(self.device), _DTYPES[self.dtype])
 
     def _errors_at_predict(self, X_err: Any, n_rows: int) -> Array:
@@ -378,9 +405,13 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _zeta_posterior(self, x: Array, errors: Array, device: torch.device, dtype: torch.dtype) -> ZetaPosterior:
         """The posterior of zeta given x in the units that the network sees: `rows x n_x`."""
-        zeta = self._prior.posterior(torch.tensor(x), torch.tensor(errors))
+        zeta = self.input_prior_.posterior(torch.tensor(x), torch.tensor(errors))
         shift, scale = torch.from_numpy(self._x_scaler.shift), torch.from_numpy(self._x_scaler.scale)
-        return ZetaPosterior(((zeta.mean - shift) / scale).to(device, dtype), (zeta.std / scale).to(device, dtype))
+        if not isinstance(zeta, ZetaPosterior):
+            raise TypeError(
+                f"input_prior: its posterior must be an eiv.inputs.ZetaPosterior, got {type(zeta).__name__}."
+            )
+        return zeta.standardised(shift, scale).to(device, dtype)
 
     def _to_y_units(self, f: Tensor) -> Tensor:
         shift, scale = (
@@ -420,9 +451,10 @@ def fit_splits(
         [(1,), (1,)]
 
     """
-    per_row = np.ndim(X_err) > 1
-    v.check_same_rows(X=X, y=y, **({"X_err": X_err} if per_row else {}))
+    v.check_same_rows(X=X, y=y)
     random = check_random_state(model.random_state)
+    whole = None if X_err is None else clone(model)._check_table(X, y, X_err).x_err
+    per_row = whole is not None and len(whole) > 1
     models, tables = [], []
     for split in splits:
         if isinstance(split, tuple):
@@ -430,7 +462,7 @@ def fit_splits(
                 "splits must hold the rows to fit on, one array per fit; got a tuple, as from KFold.split."
             )
         rows = np.asarray(split)
-        errors = _safe_indexing(X_err, rows) if per_row else X_err
+        errors = X_err if whole is None or not per_row else whole[rows]
         fitted = clone(model).set_params(random_state=int(random.randint(2**31)))
         tables.append(fitted._check_table(_safe_indexing(X, rows), _safe_indexing(y, rows), errors))
         models.append(fitted)
@@ -442,7 +474,7 @@ def fit_splits(
 
 @dataclass(frozen=True)
 class _Table:
-    """Checked training data of one model: `rows x n_x`, `1 or rows x n_x`, `rows x n_y`."""
+    """Checked training data of one model: `rows x n_x`, errors of X in a form of `eiv.inputs.errors`, `rows x n_y`."""
 
     x: Array
     x_err: Array
@@ -459,7 +491,7 @@ def _fit_stack(models: Sequence[EiVRegressor], tables: Sequence[_Table]) -> None
     for model, table in zip(models, tables, strict=True):
         model._seed = int(check_random_state(model.random_state).randint(2**31))
         model._n_fitted_networks = model.n_networks
-        model._prior = _input_prior(model.input_prior)
+        model.input_prior_ = _fitted_prior(_input_prior(model.input_prior, model.error_model), table)
         model._x_scaler = _scaler(table.x, model.standardise)
         model._y_scaler = _scaler(table.y, model.standardise)
         model.x_err_ = table.x_err[0] if len(table.x_err) == 1 else None
@@ -476,14 +508,16 @@ def _fit_stack(models: Sequence[EiVRegressor], tables: Sequence[_Table]) -> None
         y_noise_init=first.y_noise_init,
         y_noise_every=first.y_noise_every,
         precision=first.precision,
+        zeta_draws=first.zeta_draws,
     )
 
     def fit_group(posterior: WeightPosterior, group: slice, report: Report | None) -> TrainingResult:
-        zeta = ZetaPosterior(*(torch.stack([getattr(z, part) for z in inputs[group]]) for part in ("mean", "std")))
+        zeta = stack_posteriors(inputs[group])
         return train(posterior, zeta, torch.stack(outputs[group]), schedule, seeds[group], report, stop)
 
     whole = _new_posterior(first, seeds, device)
-    work = first.batch_size * (1 if inputs[0].is_exact else first.n_zeta) * whole.stack.width**2
+    n_zeta = 1 if inputs[0].is_exact else ZetaDraws.of(first.zeta_draws, first.n_zeta, inputs[0]).n_zeta
+    work = first.batch_size * n_zeta * whole.stack.width**2
     size = -(-len(seeds) // n_workers(len(seeds), device, work))
     groups = [slice(start, start + size) for start in range(0, len(seeds), size)]
     posteriors = whole.split([len(seeds[group]) for group in groups])
@@ -526,15 +560,27 @@ def _scaler(values: Array, standardise: bool) -> Scaler:
     return Scaler.fit(values) if standardise else Scaler.identity(values.shape[1])
 
 
-def _input_prior(prior: object) -> InputPrior:
+def _input_prior(prior: object, error_model: str) -> InputPrior | LearnedPrior:
     if isinstance(prior, str):
-        v.check_option("input_prior", prior, ("flat",))
-        return FlatPrior()
-    if not hasattr(prior, "posterior") or isinstance(prior, type):
+        v.check_option("input_prior", prior, tuple(_PRIORS))
+    elif isinstance(prior, type) or not (hasattr(prior, "posterior") or hasattr(prior, "fit")):
         raise TypeError(
-            f"input_prior must be 'flat' or an input prior such as eiv.NormalPrior(std=1.0), got {prior!r}."
+            f"input_prior must be 'flat', 'normal', 'mixture' or an input prior such as eiv.NormalPrior(std=1.0), "
+            f"got {prior!r}."
         )
-    return prior
+    if error_model == "berkson":
+        return FlatPrior()
+    return _PRIORS[prior] if isinstance(prior, str) else prior  # type: ignore[return-value]
+
+
+def _fitted_prior(prior: InputPrior | LearnedPrior, table: _Table) -> InputPrior:
+    """The prior itself, or what it learns from the training rows; without errors there is nothing to learn."""
+    if not hasattr(prior, "fit"):
+        return prior
+    if not table.x_err.any():
+        return FlatPrior()
+    fitted: InputPrior = prior.fit(torch.from_numpy(table.x), torch.from_numpy(table.x_err))
+    return fitted
 
 
 def _device(device: str) -> torch.device:

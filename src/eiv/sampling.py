@@ -90,8 +90,8 @@ class BlockSampler:
         streams = Streams.of(seeds, Purpose.PREDICT_WEIGHTS, device, dtype)
         self._weights = [posterior.draw(streams, self.thetas_a_block) for _ in range(n_blocks)]
         base = Streams.of(seeds[:1], Purpose.PREDICT_ZETA, device, dtype)
-        half = base.normal(-(-n_blocks // 2), n_zeta, n_inputs).squeeze(0)
-        self._noise = torch.stack([half, -half], dim=1).flatten(0, 1)[:n_blocks]  # G x L x n_x
+        half = _shared_noise(base, -(-n_blocks // 2), n_zeta, n_inputs)
+        self._noise = torch.stack([half, -half], dim=1).flatten(0, 1)[:n_blocks]  # G x L x n_x, or one more
         self.chunk_rows = _chunk_rows(posterior, n_theta * n_zeta)
 
     def draw(self, inputs: ZetaPosterior) -> Tensor:
@@ -146,7 +146,7 @@ class LiteralSampler:
         seeds: Sequence[SeedSequence],
     ) -> None:
         parameter = posterior.parameters[0]
-        self.posterior, self.n_theta, self._base_shape = posterior, n_theta, (n_zeta, n_inputs)
+        self.posterior, self.n_theta, self.n_zeta = posterior, n_theta, n_zeta
         self._weights = Streams.of(seeds, Purpose.PREDICT_WEIGHTS, parameter.device, parameter.dtype)
         self._zetas = Streams.of(seeds[:1], Purpose.PREDICT_ZETA, parameter.device, parameter.dtype)
         stack = posterior.stack
@@ -162,7 +162,7 @@ class LiteralSampler:
     @torch.no_grad()
     def _draw(self, inputs: ZetaPosterior) -> Tensor:
         n_rows = len(inputs.mean)
-        zeta = inputs.draw(self._zetas.normal(n_rows, *self._base_shape).squeeze(0))
+        zeta = inputs.draw(self._zetas.normal(n_rows, self.n_zeta, inputs.n_base).squeeze(0))
         zeta = zeta.expand(self.posterior.stack.n_networks, -1, -1, -1)
         draws = [self.posterior.evaluate(self.posterior.draw(self._weights, n_rows), zeta) for _ in range(self.n_theta)]
         return torch.stack(draws, dim=1).flatten(0, 1).transpose(1, 2)
@@ -170,6 +170,14 @@ class LiteralSampler:
     def moments(self, draws: Tensor) -> Moments:
         """Algorithm 2's m and u, and the parts of u."""
         return literal_moments(draws)
+
+
+def _shared_noise(streams: Streams, n_blocks: int, n_zeta: int, n_inputs: int) -> Tensor:
+    """Base noise that serves all rows, whatever their posterior is: of several features there is one number more."""
+    noise = streams.normal(n_blocks, n_zeta, n_inputs)
+    if n_inputs > 1:
+        noise = torch.cat([noise, streams.normal(n_blocks, n_zeta, 1)], dim=-1)
+    return noise.squeeze(0)
 
 
 def _chunk_rows(posterior: WeightPosterior, draws_a_network: int) -> int:

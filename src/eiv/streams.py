@@ -67,6 +67,11 @@ class Streams:
         """The streams of one purpose for the networks with these seeds."""
         return cls([child(seed, purpose) for seed in seeds], device, dtype)
 
+    @property
+    def n_networks(self) -> int:
+        """S."""
+        return len(self._on_cpu or self._on_gpu)
+
     def normal(self, *shape: int) -> Tensor:
         """Standard normal numbers, `S x shape`."""
         numbers = self._empty(shape)
@@ -76,6 +81,17 @@ class Streams:
             return numbers
         for on_cpu, array in zip(self._on_cpu, numbers.numpy(), strict=True):
             on_cpu.standard_normal(dtype=array.dtype, out=array)
+        return numbers
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Numbers from 0 to below 1, `S x shape`."""
+        numbers = self._empty(shape)
+        if self._on_gpu:
+            for on_gpu, target in zip(self._on_gpu, numbers, strict=True):
+                target.uniform_(generator=on_gpu)
+            return numbers
+        for on_cpu, array in zip(self._on_cpu, numbers.numpy(), strict=True):
+            on_cpu.random(dtype=array.dtype, out=array)
         return numbers
 
     def masks(self, rate: float, *shape: int) -> Tensor:
@@ -102,7 +118,7 @@ class Streams:
         return keys.argsort(dim=1)
 
     def _empty(self, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> Tensor:
-        return torch.empty(len(self._on_cpu or self._on_gpu), *shape, dtype=dtype or self.dtype, device=self.device)
+        return torch.empty(self.n_networks, *shape, dtype=dtype or self.dtype, device=self.device)
 
 
 def _torch_generator(seed: SeedSequence, device: torch.device) -> torch.Generator:

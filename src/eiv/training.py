@@ -11,6 +11,7 @@ from numpy.random import SeedSequence
 from torch import Tensor
 
 from eiv.graphs import Replay, matmul_precision, own_stream
+from eiv.inputs.draws import ZetaDraws
 from eiv.inputs.zeta import ZetaPosterior, take_rows
 from eiv.mlp import MLPStack
 from eiv.objective import add_loss_gradient, noise_constant
@@ -58,6 +59,7 @@ class Schedule:
         y_noise_every: n, sigma_y is set to the training RMSE at the end of every n-th epoch; once at the end where
             there are fewer.
         precision: of matrix products on a GPU: "float32" rules TF32 out.
+        zeta_draws: how the zetas of a row are drawn, one of `eiv.inputs.ZETA_DRAWS`.
 
     Examples:
         >>> Schedule(epochs=100, batch_size=16, learning_rate=1e-3, n_zeta=5, y_noise_init=0.1, y_noise_every=40).n_zeta
@@ -72,6 +74,7 @@ class Schedule:
     y_noise_init: float
     y_noise_every: int
     precision: str = "auto"
+    zeta_draws: str = "monte_carlo"
 
 
 @dataclass(frozen=True)
@@ -154,14 +157,15 @@ def _train(
     stop: threading.Event | None,
 ) -> TrainingResult:
     n_networks, n_rows, n_outputs = y.shape
-    n_zeta = 0 if inputs.is_exact else schedule.n_zeta
-    blocks = _Blocks(posterior, inputs, y, n_zeta, schedule.batch_size, seeds)
+    draws = None if inputs.is_exact else ZetaDraws.of(schedule.zeta_draws, schedule.n_zeta, inputs)
+    blocks = _Blocks(posterior, inputs, y, draws, schedule.batch_size, seeds)
     rmse_streams = Streams.of(seeds, Purpose.Y_NOISE, y.device, y.dtype)
     y_noise = y.new_full((n_networks, n_outputs), schedule.y_noise_init)
     inverse_noise = 1 / y_noise
     losses = y.new_zeros(schedule.epochs, n_networks)
     epoch_loss = y.new_zeros(n_networks)
     step = _step_for(posterior, schedule.learning_rate, n_rows)
+    step.log_weights = None if draws is None else draws.log_weights(y.dtype, y.device)
 
     def run_block(values: Sequence[Tensor]) -> None:
         names = blocks.draw_names
@@ -204,7 +208,7 @@ def training_rmse(posterior: WeightPosterior, inputs: ZetaPosterior, y: Tensor, 
     block_size = max(1, _NOISE_VALUES["cpu"] // (posterior.stack.width * _Y_NOISE_DRAWS))  # the same for every S
     for start in range(0, n_rows, block_size):
         stop = min(start + block_size, n_rows)
-        shape = (stop - start, _Y_NOISE_DRAWS, inputs.mean.shape[-1])
+        shape = (stop - start, _Y_NOISE_DRAWS, inputs.n_base)
         zeta = inputs.rows(start, stop).draw(streams.normal(*shape)).flatten(1, 2).unsqueeze(2)
         f = posterior.evaluate(posterior.draw(streams, zeta.shape[1]), zeta).squeeze(2)
         f = f.unflatten(1, (-1, _Y_NOISE_DRAWS))
@@ -222,17 +226,17 @@ class _Blocks:
         posterior: WeightPosterior,
         inputs: ZetaPosterior,
         y: Tensor,
-        n_zeta: int,
+        draws: ZetaDraws | None,
         batch_size: int,
         seeds: Sequence[SeedSequence],
     ) -> None:
-        self.posterior, self.inputs, self.y, self.n_zeta = posterior, inputs, y, n_zeta
+        self.posterior, self.inputs, self.y, self.draws = posterior, inputs, y, draws
         self._shuffle, self._zetas, self._weights = (
             Streams.of(seeds, purpose, y.device, y.dtype)
             for purpose in (Purpose.SHUFFLE, Purpose.ZETA, Purpose.WEIGHTS)
         )
         stack = posterior.stack
-        values_a_row = n_zeta * inputs.mean.shape[-1] + stack.width * max(1, len(stack.dropout_layers))
+        values_a_row = (draws.n_zeta * draws.n_base if draws else 0) + stack.width * max(1, len(stack.dropout_layers))
         ahead = max(batch_size, _NOISE_VALUES[y.device.type] // values_a_row)  # the same for every S
         self.n_rows = y.shape[1]
         whole_epochs = ahead // self.n_rows
@@ -251,15 +255,15 @@ class _Blocks:
         """Zetas `S x rows x L x n_x` (L = 1 for exact inputs), a weight draw a row, and outputs `S x rows x n_y`."""
         for rows in self._shuffle.permutations(self.n_rows).split(self.size, dim=1):
             taken, fresh = self.inputs.take(rows), self._fresh(rows.shape[1])
-            zeta = taken.draw(self._noise[:, fresh]) if self.n_zeta else taken.mean.unsqueeze(2)
+            zeta = taken.draw(self._noise[:, fresh]) if self.draws else taken.mean.unsqueeze(2)
             draw = {name: values[:, fresh] for name, values in self._draws.items()}
             yield zeta, draw, take_rows(self.y, rows)
 
     def _fresh(self, n_rows: int) -> slice:
         """Where the random numbers for `n_rows` rows stand that have not been used."""
         if self._used + n_rows > self._ahead:
-            if self.n_zeta:
-                self._noise = self._zetas.normal(self._ahead, self.n_zeta, self.inputs.mean.shape[-1])
+            if self.draws:
+                self._noise = self.draws.base(self._zetas, self._ahead)
             self._draws = self.posterior.draw(self._weights, self._ahead)
             self._used = 0
         self._used += n_rows
@@ -280,13 +284,15 @@ def _stop_if_diverged(losses: Tensor, schedule: Schedule) -> None:
 class _Step:
     """One optimisation step of Algorithm 1, for any weight posterior, by autograd."""
 
+    log_weights: Tensor | None = None  # of the zetas of a row
+
     def __init__(self, posterior: WeightPosterior, n_rows: int, adam: FlatAdam) -> None:
         self.posterior, self.n_rows, self.adam = posterior, n_rows, adam
 
     def __call__(self, draw: WeightDraw, zeta: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor) -> None:
         """Move the weights for a minibatch `S x B x L x n_x`, and add its share of the epoch's loss to `total`, `S`."""
         f = self.posterior.evaluate(draw, zeta)
-        loss = mc_loss(f, y, 1 / inverse_noise, self.posterior.kl(), self.n_rows)  # eq. (mcloss)
+        loss = mc_loss(f, y, 1 / inverse_noise, self.posterior.kl(), self.n_rows, self.log_weights)  # (mcloss)
         self.adam.gradient.zero_()
         loss.sum().backward()
         self.adam.step()
@@ -315,7 +321,8 @@ class _MLPStep(_Step):
     @torch.no_grad()
     def __call__(self, draw: WeightDraw, zeta: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor) -> None:
         """Move the weights for a minibatch; its loss less what does not depend on the data is added to `total`."""
-        df = add_loss_gradient(self.stack.forward(draw, zeta), y, inverse_noise, total, y.shape[1] / self.n_rows)
+        f, share = self.stack.forward(draw, zeta), y.shape[1] / self.n_rows
+        df = add_loss_gradient(f, y, inverse_noise, total, share, self.log_weights)
         if not self.piecewise:
             self.stack.backward(df, self.adam.gradients)
             self.adam.step()

@@ -113,34 +113,6 @@ def in_feature_order(name: str, errors: Any, feature_names: Sequence[str] | None
     return errors[list(feature_names)].to_numpy()
 
 
-def check_x_err(name: str, x_err: object, n_features: int, n_rows: int | None = None) -> Array:
-    """The error of the input as an array of shape `1 x n_x` (all rows alike) or `rows x n_x`.
-
-    Takes a number, one value a feature (`n_x`), or, with `n_rows`, one value for each row and feature (`rows x n_x`).
-    """
-    if isinstance(x_err, str | bool | np.bool_):
-        raise ValueError(f"{name} must be a number or numbers, got {x_err!r}.")
-    values = f"{n_features} value{'s' if n_features > 1 else ''} (one per feature)"
-    takes = f"a number or {values}"
-    shapes: set[tuple[int, ...]] = {(), (n_features,)}
-    if n_rows is not None:
-        takes = (
-            f"a number, {n_features} values (one a feature) or shape ({n_rows}, {n_features}) (one a row and feature)"
-        )
-        shapes.add((n_rows, n_features))
-    try:
-        errors = np.asarray(x_err, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be {takes}, got {x_err!r}.") from error
-    if errors.shape not in shapes:
-        raise ValueError(f"{name} must be {takes}, got shape {errors.shape}.")
-    if not np.isfinite(errors).all():
-        raise ValueError(f"{name} must be finite, but holds NaN or infinity.")
-    if (errors < 0).any():
-        raise ValueError(f"{name} must not be negative, got {errors.min():g}.")
-    return np.array(np.broadcast_to(errors, (1 if errors.ndim < 2 else len(errors), n_features)))
-
-
 def _n_rows(table: Any) -> int | None:
     shape = getattr(table, "shape", None)
     if shape is not None:

@@ -1,6 +1,25 @@
 """What is known of the true input: its error, its prior, and its posterior given the measured x."""
 
+from eiv.inputs.draws import ZETA_DRAWS, ZetaDraws
+from eiv.inputs.errors import RelativeError, relative
+from eiv.inputs.learned import LearnedPrior
+from eiv.inputs.mixture import MixturePrior
 from eiv.inputs.priors import FlatPrior, InputPrior, NormalPrior
-from eiv.inputs.zeta import ZetaPosterior
+from eiv.inputs.repeats import Repeats, errors_from_repeats
+from eiv.inputs.zeta import ZetaMixture, ZetaPosterior
 
-__all__ = ["FlatPrior", "InputPrior", "NormalPrior", "ZetaPosterior"]
+__all__ = [
+    "ZETA_DRAWS",
+    "FlatPrior",
+    "InputPrior",
+    "LearnedPrior",
+    "MixturePrior",
+    "NormalPrior",
+    "RelativeError",
+    "Repeats",
+    "ZetaDraws",
+    "ZetaMixture",
+    "ZetaPosterior",
+    "errors_from_repeats",
+    "relative",
+]

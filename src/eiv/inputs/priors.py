@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from eiv.inputs.zeta import ZetaPosterior
+from eiv.inputs.zeta import ZetaMixture, ZetaPosterior, square_root
 
 __all__ = ["FlatPrior", "InputPrior", "NormalPrior"]
 
@@ -19,13 +19,18 @@ class InputPrior(Protocol):
 
     .. math:: \pi(\zeta | x, \sigma_x^2) \propto \pi(\zeta)\, \mathcal{N}(x | \zeta, \sigma_x^2)
 
+    One that has to be learned has a method `fit(x, x_err)` that returns such a prior.
+
     Examples:
         >>> prior: InputPrior = FlatPrior()
 
     """
 
     def posterior(self, x: Tensor, x_err: Tensor) -> ZetaPosterior:
-        """The posterior of zeta given `x`, `rows x n_x`, and its error (rows may be 1), in the units of X."""
+        """The posterior of zeta given `x`, `rows x n_x`, in the units of X.
+
+        `x_err` holds standard deviations, `rows x n_x`, or covariances, `rows x n_x x n_x`; rows may be 1.
+        """
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class FlatPrior:
 
     def posterior(self, x: Tensor, x_err: Tensor) -> ZetaPosterior:
         """Lemma 1 for `x`, `rows x n_x`."""
-        return ZetaPosterior(x, x_err)
+        return ZetaPosterior(x, x_err) if x_err.ndim == 2 else _one_component(x, x_err)
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,8 @@ class NormalPrior:
         mean, std = self._like("mean", self.mean, x), self._like("std", self.std, x)
         if not bool((std > 0).all()):
             raise ValueError(f"NormalPrior: std must be above zero, got {self.std!r}.")
+        if x_err.ndim == 3:
+            return _correlated(x, x_err, mean, 1 / std.expand(x.shape[-1]))
         shrinkage = 1 / (1 + (x_err / std).square())
         return ZetaPosterior(mean + shrinkage * (x - mean), shrinkage.sqrt() * x_err)
 
@@ -86,3 +93,23 @@ class NormalPrior:
                 f"got shape {tuple(tensor.shape)}."
             )
         return tensor
+
+
+def _correlated(x: Tensor, covariance: Tensor, mean: Tensor, inverse_std: Tensor) -> ZetaMixture:
+    r"""The normal posterior for errors with a covariance S and an independent prior, which may be flat in places.
+
+    With :math:`P = \mathrm{diag}(1 / \lambda)` and :math:`G = S P (P S P + I)^{-1} P` the posterior is
+    :math:`\mathcal{N}(x - G (x - \mu), (I - G) S (I - G)^T + H H^T)`, :math:`H = S P (P S P + I)^{-1}`.
+    """
+    identity = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+    scaled = covariance * inverse_std  # S P
+    half = torch.linalg.solve(inverse_std[:, None] * scaled + identity, scaled.mT).mT  # H
+    gain = half * inverse_std
+    rest = identity - gain
+    posterior = rest @ covariance @ rest.mT + half @ half.mT
+    return _one_component(x - (gain @ (x - mean).unsqueeze(-1)).squeeze(-1), posterior)
+
+
+def _one_component(mean: Tensor, covariance: Tensor) -> ZetaMixture:
+    weightless = torch.zeros_like(mean[..., :1])
+    return ZetaMixture.of(weightless, mean.unsqueeze(-2), square_root(covariance).unsqueeze(-3))

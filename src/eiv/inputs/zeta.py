@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Self
 
 import torch
 from torch import Tensor
 
-__all__ = ["ZetaPosterior"]
+from eiv.inputs.quantile import mixture_quantile
+
+__all__ = ["ZetaMixture", "ZetaPosterior"]
 
 
 @dataclass(frozen=True)
@@ -35,21 +40,228 @@ class ZetaPosterior:
         """Whether zeta is known: no error in any row and feature."""
         return not bool(self.std.any())
 
-    def take(self, rows: Tensor) -> ZetaPosterior:
-        """The posterior of some rows; `rows` is `S x B`, a choice of its own for each network."""
-        std = self.std if self.std.shape[1] == 1 else take_rows(self.std, rows)
-        return ZetaPosterior(take_rows(self.mean, rows), std)
+    @property
+    def noisy(self) -> tuple[int, ...]:
+        """The features that have an error in any row."""
+        return tuple(self.std.flatten(0, -2).any(0).nonzero().flatten().tolist())
 
-    def rows(self, start: int, stop: int) -> ZetaPosterior:
+    @property
+    def n_base(self) -> int:
+        """How many standard normal numbers make a zeta."""
+        return self.mean.shape[-1]
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether `draw` is a smooth function of its noise, as quadrature needs it."""
+        return True
+
+    def take(self, rows: Tensor) -> Self:
+        """The posterior of some rows; `rows` is `S x B`, a choice of its own for each network."""
+        return self._each(lambda values: values if values.shape[1] == 1 else take_rows(values, rows))
+
+    def rows(self, start: int, stop: int) -> Self:
         """The posterior of the rows from `start` up to `stop`."""
-        std = self.std if self.std.shape[-2] == 1 else self.std[..., start:stop, :]
-        return ZetaPosterior(self.mean[..., start:stop, :], std)
+        chosen = (*(slice(None),) * (self.mean.ndim - 2), slice(start, stop))
+        return self._each(lambda values: values if values.shape[len(chosen) - 1] == 1 else values[chosen])
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Self:
+        """The same elsewhere, or in other numbers."""
+        return self._each(lambda values: values.to(device, dtype))
+
+    def standardised(self, shift: Tensor, scale: Tensor) -> ZetaPosterior:
+        """The posterior of (zeta - shift) / scale; an infinite scale leaves a feature that is exactly zero."""
+        return ZetaPosterior((self.mean - shift) / scale, self.std / scale)
 
     def draw(self, noise: Tensor) -> Tensor:
-        """Turn standard normal `noise`, `... x rows x L x n_x`, into L zetas a row (the reparametrised draw)."""
-        return self.mean.unsqueeze(-2) + self.std.unsqueeze(-2) * noise
+        """Turn standard normal `noise`, `... x rows x L x n_base`, into L zetas a row (the reparametrised draw)."""
+        return self.mean.unsqueeze(-2) + self.std.unsqueeze(-2) * noise[..., : self.mean.shape[-1]]
+
+    def log_density(self, zeta: Tensor) -> Tensor:
+        """The logarithm of the density at `zeta`, `... x rows x L x n_x`: `... x rows x L`.
+
+        A feature that is exact in its row has no density; it is taken as given.
+        """
+        return _log_normal(zeta - self.mean.unsqueeze(-2), self.std.unsqueeze(-2)).sum(-1)
+
+    def as_mixture(self) -> ZetaMixture:
+        """The same as a mixture of one component."""
+        weightless = torch.zeros_like(self.mean[..., :1])
+        return ZetaMixture.of(weightless, self.mean.unsqueeze(-2), self.std.unsqueeze(-2))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: change(value) for name, value in parts.items() if isinstance(value, Tensor)})
+
+
+@dataclass(frozen=True)
+class ZetaMixture(ZetaPosterior):
+    r"""Posterior of zeta given x as a mixture of normal distributions, independent between rows.
+
+    .. math:: \pi(\zeta | x, \sigma_x^2) = \sum_{c=1}^C w_c\, \mathcal{N}(\zeta | m_c, F_c F_c^T)
+
+    Made by `ZetaMixture.of(log_weights, means, scales)`; `mean` and `std` are its moments. One component serves for a
+    normal distribution with correlated features.
+
+    Attributes:
+        log_weights: log w, `... x rows x C`; minus infinity for a component that is not there.
+        means: m, `... x rows x C x n_x`.
+        scales: standard deviations, `... x rows x C x n_x`, where features are independent within each component, or
+            factors F of the covariances, `... x rows x C x n_x x n_x`. The axis of the rows may be 1.
+        lines: whether "no", "some" or "all" rows have one feature with an error at most.
+
+    Examples:
+        >>> pair = torch.tensor([[[-1.0], [1.0]]])  # one row, two components, one feature
+        >>> zeta = ZetaMixture.of(torch.full((1, 2), 0.5).log(), pair, torch.full((1, 2, 1), 0.5))
+        >>> zeta.mean, zeta.std
+        (tensor([[0.]]), tensor([[1.1180]]))
+        >>> zeta.draw(torch.tensor([[[0.0], [1.0]]]))  # two zetas
+        tensor([[[0.0000],
+                 [1.2376]]])
+
+    """
+
+    log_weights: Tensor
+    means: Tensor
+    scales: Tensor
+    lines: str
+
+    @classmethod
+    def of(cls, log_weights: Tensor, means: Tensor, scales: Tensor) -> ZetaMixture:
+        """The mixture of these components; weights need not add up to one."""
+        log_weights = log_weights.log_softmax(-1)
+        stds, weights = _feature_stds(means, scales), log_weights.exp().unsqueeze(-1)
+        first = means[..., :1, :]  # exact features come out exact: all components agree on them
+        mean = first + (weights * (means - first)).sum(-2, keepdim=True)
+        variance = (weights * (stds.square() + (means - mean).square())).sum(-2)
+        single = _is_line(stds)
+        lines = "all" if bool(single.all()) else "some" if bool(single.any()) else "no"
+        return cls(mean.squeeze(-2), variance.sqrt(), log_weights, means, scales, lines)
+
+    @property
+    def n_base(self) -> int:
+        """How many standard normal numbers make a zeta: of several features one more, for the component."""
+        n_inputs = self.mean.shape[-1]
+        return n_inputs if n_inputs == 1 else n_inputs + 1
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether `draw` is a smooth function of its noise: one component, or one noisy feature."""
+        return self.means.shape[-2] == 1 or self.lines == "all"
+
+    def standardised(self, shift: Tensor, scale: Tensor) -> ZetaMixture:
+        """The posterior of (zeta - shift) / scale."""
+        by_row = scale if self.scales.ndim == self.means.ndim else scale.unsqueeze(-1)
+        return ZetaMixture.of(self.log_weights, (self.means - shift) / scale, self.scales / by_row)
+
+    def draw(self, noise: Tensor) -> Tensor:
+        """Turn standard normal `noise`, `... x rows x L x n_base`, into L zetas a row.
+
+        A row with one noisy feature is drawn by the inverse of its distribution function, which is smooth in x. In
+        others the last number chooses the component, and the zeta is a reparametrised draw from it.
+        """
+        n_inputs = self.mean.shape[-1]
+        base = noise[..., :n_inputs]
+        if self.means.shape[-2] == 1:
+            return self._of_each(base).squeeze(-2)
+        if self.lines == "all":
+            return self._on_lines(base)
+        level = torch.special.ndtr(noise[..., n_inputs:])
+        steps = self.log_weights.exp().cumsum(-1)[..., :-1]
+        component = (level > steps.unsqueeze(-2)).sum(-1)  # ... x rows x L
+        drawn = torch.take_along_dim(self._of_each(base), component[..., None, None], dim=-2).squeeze(-2)
+        if self.lines == "no":
+            return drawn
+        single = _is_line(_feature_stds(self.means, self.scales))
+        return torch.where(single[..., None, None], self._on_lines(base), drawn)
+
+    def log_density(self, zeta: Tensor) -> Tensor:
+        """The logarithm of the density at `zeta`, `... x rows x L x n_x`: `... x rows x L`.
+
+        Features that are exact have no density; they are taken as given.
+        """
+        gaps = zeta.unsqueeze(-2) - self.means.unsqueeze(-3)  # ... x rows x L x C x n_x
+        if self.scales.ndim == self.means.ndim:
+            parts = _log_normal(gaps, self.scales.unsqueeze(-3)).sum(-1)
+        else:
+            noisy = list(self.noisy)
+            factors = self.scales[..., noisy, :][..., noisy].unsqueeze(-4)
+            standard = torch.linalg.solve(factors, gaps[..., noisy].unsqueeze(-1)).squeeze(-1)
+            parts = -0.5 * (standard.square() + math.log(2 * math.pi)).sum(-1) - torch.linalg.slogdet(factors)[1]
+        return (parts + self.log_weights.unsqueeze(-2)).logsumexp(-1)
+
+    def as_mixture(self) -> ZetaMixture:
+        """Itself."""
+        return self
+
+    def _of_each(self, base: Tensor) -> Tensor:
+        """A zeta of every component for normal `base`, `... x rows x L x n_x`: `... x rows x L x C x n_x`."""
+        if self.scales.ndim == self.means.ndim:
+            return self.means.unsqueeze(-3) + self.scales.unsqueeze(-3) * base.unsqueeze(-2)
+        if self.scales.shape[self.mean.ndim - 2] == 1:  # shared by all rows: one matrix product
+            moved = torch.einsum("...rlj,...cij->...rlci", base, self.scales.squeeze(self.mean.ndim - 2))
+        else:
+            moved = torch.einsum("...rlj,...rcij->...rlci", base, self.scales)
+        return self.means.unsqueeze(-3) + moved
+
+    def _on_lines(self, base: Tensor) -> Tensor:
+        """Zetas by quantiles of each noisy feature for itself."""
+        noisy = list(self.noisy)
+        weights = self.log_weights.exp()[..., None, None, :]
+        means = self.means[..., noisy].mT.unsqueeze(-3)  # ... x rows x 1 x noisy x C
+        stds = _feature_stds(self.means, self.scales)[..., noisy].mT.unsqueeze(-3)
+        zeta = self.mean.unsqueeze(-2).repeat_interleave(base.shape[-2], -2)
+        zeta[..., noisy] = mixture_quantile(base[..., noisy], weights, means, stds)
+        return zeta
+
+
+def stack_posteriors(posteriors: Sequence[ZetaPosterior]) -> ZetaPosterior:
+    """Posteriors of several networks, `rows x n_x` each, as one, `S x rows x n_x`."""
+    if not any(isinstance(zeta, ZetaMixture) for zeta in posteriors):
+        return ZetaPosterior(*(torch.stack([getattr(zeta, part) for zeta in posteriors]) for part in ("mean", "std")))
+    mixtures = [zeta.as_mixture() for zeta in posteriors]
+    n_components = max(zeta.means.shape[-2] for zeta in mixtures)
+    correlated = any(zeta.scales.ndim > zeta.means.ndim for zeta in mixtures)
+    n_rows = max(len(zeta.scales) for zeta in mixtures)
+    log_weights, means, scales = [], [], []
+    for zeta in mixtures:
+        again = torch.arange(n_components, device=zeta.means.device)
+        here = again < zeta.means.shape[-2]
+        again = torch.where(here, again, 0)  # the first component stands in, with weight zero
+        factors = zeta.scales.diag_embed() if correlated and zeta.scales.ndim == zeta.means.ndim else zeta.scales
+        log_weights.append(torch.where(here, zeta.log_weights[:, again], -torch.inf))
+        means.append(zeta.means[:, again])
+        scales.append(factors[:, again].expand(n_rows, *(-1,) * (factors.ndim - 1)))
+    return ZetaMixture.of(torch.stack(log_weights), torch.stack(means), torch.stack(scales))
 
 
 def take_rows(values: Tensor, rows: Tensor) -> Tensor:
-    """Rows `S x B` of `values`, `S x N x features`."""
-    return torch.take_along_dim(values, rows.unsqueeze(-1), dim=1)
+    """Rows `S x B` of `values`, `S x N x ...`."""
+    return torch.take_along_dim(values, rows[(..., *(None,) * (values.ndim - 2))], dim=1)
+
+
+def square_root(covariance: Tensor) -> Tensor:
+    """A factor F of positive semi-definite covariances `F F^T`, `... x n_x x n_x`; rows of exact features are zero."""
+    exact = covariance.diagonal(dim1=-2, dim2=-1) == 0
+    factor, failed = torch.linalg.cholesky_ex(covariance + exact.to(covariance).diag_embed())
+    if bool(failed.any()):  # singular: the symmetric root
+        values, vectors = torch.linalg.eigh(covariance)
+        root = vectors * values.clamp_min(0).sqrt().unsqueeze(-2) @ vectors.mT
+        factor = torch.where((failed > 0)[..., None, None], root, factor)
+    zeroed: Tensor = factor.masked_fill(exact.unsqueeze(-1) | exact.unsqueeze(-2), 0.0)
+    return zeroed
+
+
+def _feature_stds(means: Tensor, scales: Tensor) -> Tensor:
+    """Standard deviations of each feature within each component."""
+    return scales if scales.ndim == means.ndim else scales.square().sum(-1).sqrt()
+
+
+def _is_line(stds: Tensor) -> Tensor:
+    """Which rows of `stds`, `... x rows x C x n_x`, have one noisy feature at most."""
+    return (stds > 0).any(-2).sum(-1) <= 1
+
+
+def _log_normal(gap: Tensor, std: Tensor) -> Tensor:
+    exact = std == 0
+    std = torch.where(exact, 1.0, std)
+    return torch.where(exact, 0.0, -0.5 * (gap / std).square() - std.log() - 0.5 * math.log(2 * math.pi))

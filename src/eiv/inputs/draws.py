@@ -1,0 +1,144 @@
+"""Ways to integrate over zeta in training: the base noise behind the zetas of a row, and the weights of these."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eiv.inputs.zeta import ZetaPosterior
+from eiv.streams import Streams
+
+__all__ = ["ZETA_DRAWS", "ZetaDraws"]
+
+_LEAST = 2.0**-24  # distance of a uniform number from 0 and 1 in float32
+_MOST_NOISY, _MOST_NODES = 3, 1000
+
+
+@dataclass(frozen=True)
+class ZetaDraws:
+    r"""Base noise e for L zetas a row and their weights, for the inner sum of eq. (mcloss).
+
+    .. math:: \int p(y | \theta, \zeta)\, \pi(\zeta | x)\, d\zeta \approx \sum_{l=1}^L w_l\, p(y | \theta, \zeta_l), \qquad
+              \zeta_l = \zeta(x, e_l)
+
+    - "monte_carlo" (the paper): independent standard normal numbers, w = 1 / L.
+    - "antithetic": in pairs e, -e.
+    - "stratified": one in each of L slices of equal probability, for every noisy feature (a Latin hypercube).
+    - "sobol": a Sobol sequence with a random digital shift for each row and step; best where L is a power of two.
+    - "gauss_hermite": the nodes and weights of Gauss-Hermite quadrature, `n_zeta` along each of three noisy features
+      at most. A mixture of several components can have one noisy feature; its nodes are quantiles.
+
+    Only features that have an error are spread over.
+
+    Attributes:
+        kind: one of `ZETA_DRAWS`.
+        n_zeta: L, the zetas of a row: what was asked for, or that to the power of the noisy features for quadrature.
+        n_base: the numbers behind a zeta.
+        used: those that matter.
+
+    Examples:
+        >>> zeta = ZetaPosterior(torch.zeros(1, 3, 2), torch.tensor([[[0.1, 0.0]]]))
+        >>> draws = ZetaDraws.of("gauss_hermite", 3, zeta)
+        >>> draws.log_weights(torch.float64).exp() / 3  # the weights
+        tensor([0.1667, 0.6667, 0.1667], dtype=torch.float64)
+
+    """
+
+    kind: str
+    n_zeta: int
+    n_base: int
+    used: tuple[int, ...]
+
+    @classmethod
+    def of(cls, kind: str, n_zeta: int, inputs: ZetaPosterior) -> ZetaDraws:
+        """The draws for `inputs` where the user asks for `n_zeta`."""
+        used = inputs.noisy
+        if kind == "gauss_hermite":
+            if len(used) > _MOST_NOISY or n_zeta ** len(used) > _MOST_NODES:
+                raise ValueError(
+                    f"zeta_draws='gauss_hermite' takes at most {_MOST_NOISY} features with errors and {_MOST_NODES} "
+                    f"nodes, got {len(used)} features with n_zeta={n_zeta} nodes each. Take 'sobol' or 'stratified'."
+                )
+            if not inputs.is_smooth:
+                raise ValueError(
+                    "zeta_draws='gauss_hermite' takes a mixture as input_prior only where one feature has errors. "
+                    "Take 'sobol' or 'stratified'."
+                )
+            return cls(kind, n_zeta ** len(used), inputs.n_base, used)
+        component = range(inputs.mean.shape[-1], inputs.n_base)
+        return cls(kind, n_zeta, inputs.n_base, (*used, *component))
+
+    def base(self, streams: Streams, n_rows: int) -> Tensor:
+        """Standard normal noise for `ZetaPosterior.draw`: `S x rows x L x n_base`."""
+        if self.kind == "monte_carlo":
+            return streams.normal(n_rows, self.n_zeta, self.n_base)
+        values = _METHODS[self.kind](streams, n_rows, self.n_zeta, len(self.used))
+        noise = values.new_zeros(*values.shape[:-1], self.n_base)
+        noise[..., list(self.used)] = values
+        return noise
+
+    def log_weights(self, dtype: torch.dtype, device: torch.device | None = None) -> Tensor | None:
+        """The logarithm of L w, `L`; None where all weights are the same."""
+        if self.kind != "gauss_hermite" or not self.used:
+            return None
+        _, weights = _grid(self.n_zeta, len(self.used))
+        return torch.tensor(np.log(weights * self.n_zeta), dtype=dtype, device=device)
+
+
+def _monte_carlo(streams: Streams, n_rows: int, n_zeta: int, n_base: int) -> Tensor:
+    return streams.normal(n_rows, n_zeta, n_base)
+
+
+def _antithetic(streams: Streams, n_rows: int, n_zeta: int, n_base: int) -> Tensor:
+    half = streams.normal(n_rows, -(-n_zeta // 2), n_base)
+    return torch.cat([half, -half], dim=2)[:, :, :n_zeta]
+
+
+def _stratified(streams: Streams, n_rows: int, n_zeta: int, n_base: int) -> Tensor:
+    order = streams.uniform(n_rows, n_zeta, n_base).argsort(dim=2)
+    return _normal_scores((order + streams.uniform(n_rows, n_zeta, n_base)) / n_zeta)
+
+
+def _sobol(streams: Streams, n_rows: int, n_zeta: int, n_base: int) -> Tensor:
+    """A random digital shift: the leading digits of all points of a row are turned alike, the others are random."""
+    cells = 2 ** max(1, math.ceil(math.log2(n_zeta)))
+    points = torch.quasirandom.SobolEngine(n_base).draw(n_zeta, dtype=torch.float64)
+    digits = (points * cells).long().to(streams.device)
+    shift = (streams.uniform(n_rows, 1, n_base) * cells).long()
+    return _normal_scores(((digits ^ shift) + streams.uniform(n_rows, n_zeta, n_base)) / cells)
+
+
+def _gauss_hermite(streams: Streams, n_rows: int, n_zeta: int, n_base: int) -> Tensor:
+    nodes, _ = _grid(n_zeta, n_base)
+    grid = torch.tensor(nodes, dtype=streams.dtype, device=streams.device)
+    return grid.expand(streams.n_networks, n_rows, -1, -1)
+
+
+@functools.cache
+def _grid(n_nodes: int, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes `L x features` and weights `L` of the product rule for independent standard normal numbers."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(round(n_nodes ** (1 / max(1, n_features))))
+    grid = np.stack(np.meshgrid(*[nodes] * n_features, indexing="ij"), axis=-1).reshape(n_nodes, n_features)
+    products = np.prod(np.meshgrid(*[weights / math.sqrt(2 * math.pi)] * n_features, indexing="ij"), axis=0)
+    return grid, products.reshape(n_nodes)
+
+
+def _normal_scores(uniform: Tensor) -> Tensor:
+    scores: Tensor = torch.special.ndtri(uniform.clamp(_LEAST, 1 - _LEAST))
+    return scores
+
+
+_METHODS: dict[str, Callable[[Streams, int, int, int], Tensor]] = {
+    "monte_carlo": _monte_carlo,
+    "antithetic": _antithetic,
+    "stratified": _stratified,
+    "sobol": _sobol,
+    "gauss_hermite": _gauss_hermite,
+}
+ZETA_DRAWS = tuple(_METHODS)
