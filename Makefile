@@ -3,13 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-all lint bench clean
 
 demo: $(READY)
-	$(BIN)/python examples/linear.py --out demo
+	$(BIN)/eiv reproduce --out demo
 
 test: $(READY)
 	$(BIN)/pytest -n auto
+
+test-all: $(READY)
+	$(BIN)/pytest -n auto -m "slow or not slow"
 
 lint: $(READY)
 	$(BIN)/ruff check .

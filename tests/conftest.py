@@ -7,6 +7,7 @@ from numpy.random import SeedSequence
 
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import BernoulliDropout
+from scenarios import run_tables
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -15,6 +16,12 @@ CPU = torch.device("cpu")
 @pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
 def dtype(request):
     return request.param
+
+
+@pytest.fixture
+def made_up_run():
+    """Tables of a reproduction, made up."""
+    return run_tables()
 
 
 @pytest.fixture

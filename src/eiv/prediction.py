@@ -78,6 +78,18 @@ class Prediction:
     def __len__(self) -> int:
         return len(self.mean)
 
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Prediction:
+        """The prediction of some of the rows."""
+        return Prediction(
+            mean=self.mean[rows],
+            epistemic=self.epistemic[rows],
+            aleatoric=self.aleatoric[rows],
+            noise=self.noise[rows],
+            draws=None if self.draws is None else self.draws[:, rows],
+            index=None if self.index is None else self.index[rows],
+            output_names=self.output_names,
+        )
+
     def __repr__(self) -> str:
         draws = "not kept" if self.draws is None else len(self.draws)
         return f"Prediction(rows={len(self)}, outputs={self._columns(self.mean).shape[1]}, draws={draws})"

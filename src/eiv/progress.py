@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from torch import Tensor
 
 
 class Report(Protocol):
-    """Called at the end of every epoch with the loss and sigma_y of each network, `S` and `S x n_y`."""
+    """Called at the end of epochs with the loss and sigma_y of each network, `S` and `S x n_y`."""
 
     def __call__(self, epoch: int, loss: Tensor, y_noise: Tensor) -> None:
         """Note the end of an epoch."""
 
 
 @contextlib.contextmanager
-def training_progress(n_epochs: int, y_scale: float, enabled: bool) -> Iterator[Report | None]:
-    """Show a bar for `n_epochs` epochs; `y_scale` turns sigma_y back into units of y. Nothing where not `enabled`."""
+def training_progress(
+    n_epochs: int, y_scale: float, enabled: bool, on_epoch: Callable[[int], None] | None = None
+) -> Iterator[Report | None]:
+    """Show a bar for `n_epochs` epochs where `enabled`, and let `on_epoch` know of each.
+
+    `y_scale` turns sigma_y back into units of y.
+    """
     if not enabled:
-        yield None
+        yield None if on_epoch is None else lambda epoch, loss, y_noise: on_epoch(epoch)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
@@ -37,5 +42,7 @@ def training_progress(n_epochs: int, y_scale: float, enabled: bool) -> Iterator[
         def report(epoch: int, loss: Tensor, y_noise: Tensor) -> None:
             sigma = y_scale * y_noise.square().mean().sqrt().item()
             bar.update(task, completed=epoch, state=f"loss {loss.mean().item():.4f}  σ_y {sigma:.4g}")
+            if on_epoch is not None:
+                on_epoch(epoch)
 
         yield report

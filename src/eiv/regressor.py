@@ -426,6 +426,8 @@ def fit_splits(
     y: Any,
     splits: Sequence[ArrayLike],
     X_err: Any = None,
+    *,
+    on_epoch: Callable[[int], None] | None = None,
 ) -> list[EiVRegressor]:
     r"""Fit a copy of `model` on each of several choices of rows, all of them together as one stack of networks.
 
@@ -439,6 +441,8 @@ def fit_splits(
         y: `rows` or `rows x n_y`.
         splits: for each fit the positions of its rows.
         X_err: as for `EiVRegressor.fit`.
+        on_epoch: called with the number of the epoch at the end of each (on a GPU, some times a second), for instance
+            to show progress.
 
     Returns:
         One fitted model a split, with its own `random_state`.
@@ -468,7 +472,7 @@ def fit_splits(
         models.append(fitted)
     for n_rows in sorted({len(table.x) for table in tables}):
         chosen = [i for i, table in enumerate(tables) if len(table.x) == n_rows]
-        _fit_stack([models[i] for i in chosen], [tables[i] for i in chosen])
+        _fit_stack([models[i] for i in chosen], [tables[i] for i in chosen], on_epoch)
     return models
 
 
@@ -481,7 +485,9 @@ class _Table:
     y: Array
 
 
-def _fit_stack(models: Sequence[EiVRegressor], tables: Sequence[_Table]) -> None:
+def _fit_stack(
+    models: Sequence[EiVRegressor], tables: Sequence[_Table], on_epoch: Callable[[int], None] | None = None
+) -> None:
     """Fit models of one kind, on as many rows each, as one stack of networks."""
     first, stop = models[0], threading.Event()
     device, dtype = _device(first.device), _DTYPES[first.dtype]
@@ -522,7 +528,7 @@ def _fit_stack(models: Sequence[EiVRegressor], tables: Sequence[_Table]) -> None
     groups = [slice(start, start + size) for start in range(0, len(seeds), size)]
     posteriors = whole.split([len(seeds[group]) for group in groups])
     y_scale = float(np.sqrt(np.mean(first._y_scaler.scale**2)))
-    with training_progress(schedule.epochs, y_scale, enabled=first.verbose) as report:
+    with training_progress(schedule.epochs, y_scale, first.verbose, on_epoch) as report:
         tasks = [
             partial(fit_group, posterior, group, report if group.start == 0 else None)
             for posterior, group in zip(posteriors, groups, strict=True)

@@ -21,6 +21,7 @@ __all__ = ["BlockSampler", "FunctionSampler", "LiteralSampler"]
 
 _BLOCK = 5  # weight draws of a network that share their zetas, at most: as many as zetas, by the paper's L
 _CHUNK_DRAWS = {"cpu": 2**21, "cuda": 2**24}  # draws that are held at once
+_LITERAL_VALUES = {"cpu": 2**20, "cuda": 2**26}  # of the widest layer, in one pass of the literal version
 
 
 class FunctionSampler(Protocol):
@@ -96,16 +97,29 @@ class BlockSampler:
 
     def draw(self, inputs: ZetaPosterior) -> Tensor:
         """Draw f for `inputs`, `rows x n_x`: `S x G x A x L x rows x n_y`."""
-        tasks = [partial(self._block, inputs, g) for g in range(len(self._weights))]
-        return torch.stack(run_tasks(tasks, inputs.mean.device), dim=1)
+        device, n_blocks = inputs.mean.device, len(self._weights)
+        at_once = 1 if device.type == "cpu" else self._blocks_at_once(device)
+        tasks = [
+            partial(self._blocks, inputs, slice(start, min(start + at_once, n_blocks)))
+            for start in range(0, n_blocks, at_once)
+        ]
+        return torch.cat(run_tasks(tasks, device), dim=1)
+
+    def _blocks_at_once(self, device: torch.device) -> int:
+        """A GPU likes large batches; the weights that each theta leaves of the network have to fit in its memory."""
+        stack = self.posterior.stack
+        return max(1, values_at_once(device) // (stack.n_networks * self.thetas_a_block * stack.width**2))
 
     @torch.no_grad()
-    def _block(self, inputs: ZetaPosterior, g: int) -> Tensor:
-        zeta = inputs.draw(self._noise[g].expand(len(inputs.mean), -1, -1)).transpose(0, 1)  # L x rows x n_x
-        shape = (self.posterior.stack.n_networks, self.thetas_a_block, -1, -1)
-        f = self.posterior.evaluate(self._weights[g], zeta.flatten(0, 1).expand(shape))
-        block: Tensor = f.unflatten(2, zeta.shape[:2])
-        return block
+    def _blocks(self, inputs: ZetaPosterior, which: slice) -> Tensor:
+        """Some of the blocks, `S x g x A x L x rows x n_y`."""
+        zetas = [inputs.draw(noise.expand(len(inputs.mean), -1, -1)).transpose(0, 1) for noise in self._noise[which]]
+        zeta = torch.stack(zetas)  # g x L x rows x n_x
+        same = zeta.flatten(1, 2).unsqueeze(1).expand(-1, self.thetas_a_block, -1, -1)  # for all thetas of a block
+        weights = {name: torch.cat([draw[name] for draw in self._weights[which]], dim=1) for name in self._weights[0]}
+        f = self.posterior.evaluate(weights, same.flatten(0, 1).expand(self.posterior.stack.n_networks, -1, -1, -1))
+        blocks: Tensor = f.unflatten(1, same.shape[:2]).unflatten(3, zeta.shape[1:3])
+        return blocks
 
     def moments(self, draws: Tensor) -> Moments:
         """The analysis of variance within blocks."""
@@ -163,9 +177,16 @@ class LiteralSampler:
     def _draw(self, inputs: ZetaPosterior) -> Tensor:
         n_rows = len(inputs.mean)
         zeta = inputs.draw(self._zetas.normal(n_rows, self.n_zeta, inputs.n_base).squeeze(0))
-        zeta = zeta.expand(self.posterior.stack.n_networks, -1, -1, -1)
-        draws = [self.posterior.evaluate(self.posterior.draw(self._weights, n_rows), zeta) for _ in range(self.n_theta)]
-        return torch.stack(draws, dim=1).flatten(0, 1).transpose(1, 2)
+        stack = self.posterior.stack
+        values = stack.n_networks * stack.width * zeta.shape[0] * zeta.shape[1]
+        at_once = max(1, _LITERAL_VALUES[zeta.device.type] // values)
+        draws = []
+        for start in range(0, self.n_theta, at_once):
+            thetas = min(at_once, self.n_theta - start)
+            repeated = zeta.repeat(thetas, 1, 1).expand(stack.n_networks, -1, -1, -1)
+            f = self.posterior.evaluate(self.posterior.draw(self._weights, thetas * n_rows), repeated)
+            draws.append(f.unflatten(1, (thetas, n_rows)))
+        return torch.cat(draws, dim=1).flatten(0, 1).transpose(1, 2)
 
     def moments(self, draws: Tensor) -> Moments:
         """Algorithm 2's m and u, and the parts of u."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,7 @@ __all__ = ["Schedule", "TrainingDivergedError", "TrainingResult", "train"]
 
 _NOISE_VALUES = {"cpu": 2**20, "cuda": 2**23}  # random numbers a network that are drawn ahead at a time
 _LAST_LOOK = 64  # rows that trained networks are tried on
-_EPOCHS_UNSEEN = 10  # a look at the loss makes the host wait for a GPU
+_SECONDS_UNSEEN = 0.3  # a look at the loss makes the host wait for a GPU
 _Y_NOISE_DRAWS = 10  # draws of f a row behind the training RMSE
 _Y_NOISE_FLOOR = 1e-4  # sigma_y as a share of the spread of y, where a network interpolates its data
 
@@ -119,7 +120,7 @@ def train(
         y: `S x N x n_y`.
         schedule: epochs, batch size and the like.
         seeds: one a network; a network's course depends on its own seed alone.
-        report: called at the end of every epoch.
+        report: called at the end of every epoch, on a GPU some times a second.
         stop: training ends with an error soon after this is set.
 
     Returns:
@@ -173,6 +174,7 @@ def _train(
             step(dict(zip(names, weights, strict=True)), zeta, targets, inverse_noise, epoch_loss)
 
     replay = Replay(run_block, y.device)
+    looked = time.perf_counter()
     for epoch in range(1, schedule.epochs + 1):
         epoch_loss.zero_()
         for zeta, weights, targets in blocks.epoch():
@@ -182,13 +184,15 @@ def _train(
         losses[epoch - 1] = epoch_loss + step.rest_of_loss(y_noise)
         last = epoch == schedule.epochs
         update = epoch % schedule.y_noise_every == 0 or (last and epoch < schedule.y_noise_every)
-        if update or epoch % _EPOCHS_UNSEEN == 0 or last or report is not None:
+        look = update or last or y.device.type == "cpu" or time.perf_counter() - looked > _SECONDS_UNSEEN
+        if look:
             _stop_if_diverged(losses[:epoch], schedule)
+            looked = time.perf_counter()
         if update:
             y_noise.copy_(training_rmse(posterior, inputs, y, rmse_streams))
             inverse_noise.copy_(1 / y_noise)
             _stop_if_diverged(y_noise.sum().expand(epoch, 1), schedule)
-        if report is not None:
+        if report is not None and look:
             report(epoch, losses[epoch - 1], y_noise)
     # The last steps show in no loss: look at what the networks make of some of their rows.
     few = training_rmse(posterior, inputs.rows(0, _LAST_LOOK), y[:, :_LAST_LOOK], rmse_streams)

@@ -411,25 +411,6 @@ def test_a_kill_half_way_leaves_nothing(server, tmp_path):
     assert files(tmp_path) == []
 
 
-def test_an_interrupted_write_leaves_nothing(tmp_path, monkeypatch):
-    def interrupt(*args):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Path, "replace", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        _download.write_whole(tmp_path / "cache" / "toy.csv", b"content")
-    assert files(tmp_path) == []
-
-
-def test_what_a_killed_writer_left_is_swept_away(tmp_path):
-    old, new = tmp_path / ".old.part", tmp_path / ".new.part"
-    old.write_text("half")
-    new.write_text("half")
-    os.utime(old, (0, 0))
-    _download.write_whole(tmp_path / "toy.csv", b"whole")
-    assert files(tmp_path) == [new, tmp_path / "toy.csv"]
-
-
 def test_many_may_load_at_once(toy, server):
     threads = [threading.Thread(target=load, args=("toy",)) for _ in range(8)]
     for thread in threads:

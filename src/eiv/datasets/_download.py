@@ -1,4 +1,4 @@
-"""Files from the network, and files that are either whole or not there."""
+"""Files from the network."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import contextlib
 import http.client
 import os
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import eiv
 
 TIMEOUT = 30.0  # seconds without a byte
 DEADLINE = 600.0  # seconds for a whole file
 LIMIT = 64 * 2**20  # bytes of a download, and of a file inside an archive; the largest original has four megabytes
-STALE = 3600.0  # seconds after which a temporary file belongs to a process that was killed
 
 
 class DownloadError(OSError):
@@ -40,29 +37,6 @@ def fetch(url: str) -> bytes:
         raise DownloadError(f"no connection ({error.reason})") from error
     except http.client.HTTPException as error:
         raise DownloadError(f"the transfer broke off ({error!r})") from error
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears under its name only when it is complete, also for other processes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(path.parent)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what a process left that was killed between the two steps of `write_whole`."""
-    for part in folder.glob(".*.part"):
-        with contextlib.suppress(OSError):
-            if time.time() - part.stat().st_mtime > STALE:
-                part.unlink()
 
 
 def _mirrored(url: str) -> str:

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eiv.datasets._catalogue import REAL, Description, Download
-from eiv.datasets._download import fetch, write_whole
+from eiv.datasets._download import fetch
 from eiv.datasets._parsers import commas, gunzip
 from eiv.datasets.simulated import SIMULATED
+from eiv.files import write_whole
 from eiv.validation import check_option
 
 if TYPE_CHECKING:

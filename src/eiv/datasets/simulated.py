@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 class Problem:
     """A row of table sim_data."""
 
+    formula: str
     g: Callable[[Array], Array]
     zeta_range: tuple[float, float]
     x_err: float
@@ -31,10 +32,10 @@ def _sine(zeta: Array) -> Array:
 
 
 SIMULATED: dict[str, Problem] = {
-    "linear": Problem(lambda zeta: zeta, (-1.0, 1.0), x_err=0.1, y_noise=0.2, n_rows=500),
-    "quadratic": Problem(lambda zeta: zeta**2, (-1.0, 1.0), x_err=0.1, y_noise=0.1, n_rows=500),
-    "cubic": Problem(lambda zeta: zeta**3, (-1.0, 1.0), x_err=0.2, y_noise=0.05, n_rows=1000),
-    "sine": Problem(_sine, (-0.2, 0.8), x_err=0.04, y_noise=0.01, n_rows=2000),
+    "linear": Problem("ζ", lambda zeta: zeta, (-1.0, 1.0), x_err=0.1, y_noise=0.2, n_rows=500),
+    "quadratic": Problem("ζ²", lambda zeta: zeta**2, (-1.0, 1.0), x_err=0.1, y_noise=0.1, n_rows=500),
+    "cubic": Problem("ζ³", lambda zeta: zeta**3, (-1.0, 1.0), x_err=0.2, y_noise=0.05, n_rows=1000),
+    "sine": Problem("ζ + sin 2πζ + sin 4πζ", _sine, (-0.2, 0.8), x_err=0.04, y_noise=0.01, n_rows=2000),
 }
 
 

@@ -1,0 +1,42 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+_STALE = 3600.0  # seconds after which a temporary file belongs to a process that was killed
+
+
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A path to write to, beside `path`, which takes its place once the block has ended without an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(path.parent)
+    part = path.parent / f".{uuid.uuid4().hex}.part"
+    try:
+        yield part
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def write_whole(path: Path, content: bytes | str) -> None:
+    """Write a file that appears under its name only when it is complete, also for other processes."""
+    with written_whole(path) as part:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what processes have left that were killed while they wrote."""
+    for part in folder.glob(".*.part"):
+        with contextlib.suppress(OSError):
+            if time.time() - part.stat().st_mtime > _STALE:
+                part.unlink()

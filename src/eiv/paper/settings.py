@@ -1,0 +1,101 @@
+"""Table network_and_training of the paper, and what of it a run takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from eiv.datasets import SIMULATED
+
+__all__ = ["METHODS", "PROFILES", "TRAINING", "Profile", "Training"]
+
+
+@dataclass(frozen=True)
+class Training:
+    r"""A row of table network_and_training.
+
+    .. math:: h, \quad p, \quad \text{l.r.}, \quad \text{batch}, \quad \text{epochs}, \quad \sigma_x, \quad
+              \text{init. } \sigma_y, \quad n_{\mathrm{update}\,\sigma_y}
+
+    Attributes:
+        hidden_units: h.
+        dropout: p.
+        learning_rate: l.r.
+        batch_size: batch.
+        epochs: epochs.
+        x_err: sigma_x; in units of x for the simulated sets, a share of each column's spread for the real ones, which
+            the paper standardises.
+        y_noise_init: init. sigma_y, in the same way.
+        y_noise_every: n_update sigma_y, in epochs.
+
+    Examples:
+        >>> TRAINING["california"].batch_size
+        200
+
+    """
+
+    hidden_units: int
+    dropout: float
+    learning_rate: float
+    batch_size: int
+    epochs: int
+    x_err: float
+    y_noise_init: float
+    y_noise_every: int
+
+
+# The columns stand in the order of the table in the paper, the rows too.
+TRAINING: dict[str, Training] = {
+    "yacht": Training(1024, 0.2, 1e-3, 32, 1200, 0.05, 0.5, 500),
+    "naval": Training(1024, 0.2, 1e-3, 32, 30, 0.025, 0.5, 14),
+    "linear": Training(128, 0.1, 1e-3, 16, 100, 0.1, 0.1, 40),
+    "protein": Training(1024, 0.2, 1e-3, 100, 30, 0.05, 0.5, 14),
+    "concrete": Training(1024, 0.2, 1e-3, 32, 100, 0.05, 0.5, 40),
+    "kin8nm": Training(1024, 0.2, 1e-3, 32, 30, 0.05, 0.5, 14),
+    "wine": Training(1024, 0.2, 1e-3, 32, 100, 0.05, 0.5, 40),
+    "quadratic": Training(128, 0.1, 1e-3, 16, 100, 0.1, 0.1, 40),
+    "power": Training(1024, 0.2, 1e-3, 64, 35, 0.05, 0.5, 15),
+    "sine": Training(128, 0.1, 1e-3, 16, 100, 0.04, 0.01, 40),
+    "energy": Training(1024, 0.2, 1e-3, 32, 600, 0.05, 0.5, 250),
+    "california": Training(1024, 0.1, 1e-3, 200, 100, 0.05, 0.5, 40),
+    "cubic": Training(128, 0.1, 1e-3, 16, 100, 0.2, 0.05, 40),
+}
+
+COMMON: dict[str, Any] = {  # the rest, the same for all sets: text of sections 2 and 3 and of the appendix
+    "n_hidden": 4,
+    "weight_penalty": 10.0,
+    "n_zeta": 5,
+    "n_theta": 100,
+    "posterior": "bernoulli_dropout",
+    "input_prior": "flat",
+}
+
+TRAIN_SHARE = 0.8  # of the rows of a set, split anew for each network
+
+METHODS = ("eiv", "non_eiv")
+
+
+@dataclass(frozen=True)
+class Profile:
+    r"""How much of the paper a run takes.
+
+    .. math:: \text{networks} = |\text{sets}| \cdot 2 \cdot S
+
+    Attributes:
+        sets: names of data sets.
+        n_networks: S, networks for each set and method.
+
+    Examples:
+        >>> PROFILES["full"].n_networks * 2 * len(PROFILES["full"].sets)
+        260
+
+    """
+
+    sets: tuple[str, ...]
+    n_networks: int
+
+
+PROFILES: dict[str, Profile] = {
+    "quick": Profile(sets=tuple(SIMULATED), n_networks=4),
+    "full": Profile(sets=tuple(sorted(TRAINING, key=lambda name: name not in SIMULATED)), n_networks=10),
+}

@@ -1,0 +1,159 @@
+"""The tidy tables of a run, and the files they live in."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from eiv.files import write_whole, written_whole
+from eiv.paper.evaluation import Evaluation
+from eiv.paper.stacks import Stack
+
+__all__ = ["Tables", "read_stack", "write_stack"]
+
+_ORDER = ["dataset", "method"]
+STACKS = "stacks"  # the folder of single results
+
+
+def write_stack(folder: Path, stack: Stack, found: Evaluation, provenance: dict[str, Any]) -> None:
+    r"""Write the result of one stack, whole or not at all.
+
+    .. math:: (\text{data set}, \text{method}) \mapsto \text{one file}
+
+    Args:
+        folder: that of the run.
+        stack: what was run.
+        found: its tables.
+        provenance: machine, versions and times.
+
+    Examples:
+        >>> import tempfile
+        >>> from eiv.paper.settings import TRAINING
+        >>> stack = Stack("linear", "g_regression", TRAINING["linear"], n_networks=2, seed=0, device="cpu")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_stack(Path(folder), stack, *stack.run())
+        ...     len(read_stack(Path(folder), stack)["tables"]["networks"])
+        4
+
+    """
+    tables = {field.name: getattr(found, field.name).to_dict("records") for field in fields(found)}
+    content = {"identity": stack.identity(), "provenance": provenance, "tables": tables}
+    write_whole(folder / STACKS / f"{stack.key}.json", json.dumps(content, indent=None))
+
+
+def read_stack(folder: Path, stack: Stack) -> dict[str, Any] | None:
+    r"""The result of one stack, or None where there is none that can be read.
+
+    .. math:: \text{one file} \mapsto (\text{identity}, \text{provenance}, \text{tables})
+
+    Args:
+        folder: that of the run.
+        stack: whose result.
+
+    Returns:
+        The content of the file.
+
+    Examples:
+        >>> from eiv.paper.settings import TRAINING
+        >>> read_stack(Path("nowhere"), Stack("linear", "eiv", TRAINING["linear"], n_networks=2, seed=0, device="cpu"))
+
+    """
+    try:
+        content = json.loads((folder / STACKS / f"{stack.key}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) and {"identity", "provenance", "tables"} <= set(content) else None
+
+
+@dataclass(frozen=True)
+class Tables:
+    r"""All tables of a run, with the columns `dataset` and `method` first.
+
+    .. math:: \bar v \pm \frac{s_v}{\sqrt S}
+
+    Attributes:
+        networks: one row a network and estimator (see `eiv.paper.evaluation.Evaluation`).
+        calibration: one row a network, estimator and q.
+        points: one row a point of known truth and estimator.
+        stacks: one row a stack: settings, machine, versions and times.
+
+    Examples:
+        >>> import tempfile
+        >>> from eiv.paper.settings import TRAINING
+        >>> stack = Stack("linear", "g_regression", TRAINING["linear"], n_networks=2, seed=0, device="cpu")
+        >>> with tempfile.TemporaryDirectory() as name:
+        ...     write_stack(Path(name), stack, *stack.run())
+        ...     tables = Tables.collect(Path(name), [stack])
+        >>> tables.summary().loc[("linear", "g_regression", "parameters"), ("truth_coverage", "mean")] < 0.5
+        np.True_
+
+    """
+
+    networks: pd.DataFrame
+    calibration: pd.DataFrame
+    points: pd.DataFrame
+    stacks: pd.DataFrame
+
+    @classmethod
+    def collect(cls, folder: Path, stacks: Sequence[Stack]) -> Tables:
+        """Put the results of single stacks together; the order is that of the data sets in the plan."""
+        parts: dict[str, list[pd.DataFrame]] = {field.name: [] for field in fields(cls)}
+        for stack in stacks:
+            content = read_stack(folder, stack)
+            if content is None:
+                raise FileNotFoundError(f"{folder}: there is no result for {stack.key}.")
+            where = {"dataset": stack.dataset, "method": stack.method}
+            for name, records in content["tables"].items():
+                if records:
+                    parts[name].append(pd.DataFrame(records).assign(**where))
+            plain = {key: value for key, value in content["identity"].items() if not isinstance(value, dict)}
+            parts["stacks"].append(pd.DataFrame([plain | content["provenance"] | where]))
+        return cls(**{name: _joined(found) for name, found in parts.items()})
+
+    @classmethod
+    def read(cls, folder: Path) -> Tables:
+        """The tables that `write` has left in a folder."""
+        missing = [name for name in cls.__dataclass_fields__ if not (folder / f"{name}.csv").is_file()]
+        if missing:
+            raise FileNotFoundError(
+                f"{folder} holds no results of a reproduction: {missing[0]}.csv is missing. "
+                f"`eiv reproduce --out {folder}` makes them."
+            )
+        return cls(**{name: pd.read_csv(folder / f"{name}.csv") for name in cls.__dataclass_fields__})
+
+    def write(self, folder: Path) -> None:
+        """Write each table as CSV, and as Parquet where pyarrow is installed."""
+        for field in fields(self):
+            table = getattr(self, field.name)
+            with written_whole(folder / f"{field.name}.csv") as part:
+                table.to_csv(part, index=False, float_format="%.7g")
+            if importlib.util.find_spec("pyarrow") is not None:
+                with written_whole(folder / f"{field.name}.parquet") as part:
+                    table.to_parquet(part, index=False)
+
+    def summary(self) -> pd.DataFrame:
+        """Mean and standard error over the networks, by data set, method and estimator."""
+        columns = self.networks.columns.difference(["dataset", "method", "network", "estimator", "unit"], sort=False)
+        grouped = self.networks.groupby([*_ORDER, "estimator"], sort=False)[list(columns)]
+        both = pd.concat({"mean": grouped.mean(), "se": grouped.sem()}, axis=1)
+        return both.swaplevel(axis=1).sort_index(axis=1)
+
+
+def select(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
+    """The rows of `table` that have these values in the columns of these names."""
+    for column, value in values.items():
+        table = table[table[column] == value]
+    return table
+
+
+def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    if not parts:
+        return pd.DataFrame(columns=_ORDER)
+    table = pd.concat(parts, ignore_index=True)
+    return table[[*_ORDER, *table.columns.difference(_ORDER, sort=False)]]

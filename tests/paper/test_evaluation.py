@@ -1,0 +1,81 @@
+"""Scores of predictions whose outcome is known."""
+
+import numpy as np
+import pytest
+
+from eiv import Prediction
+from eiv.paper.evaluation import LEVELS, evaluate_models, evaluate_regression
+from eiv.paper.problems import Points, Problem, problem
+
+
+class Oracle:
+    """Predicts a constant with a given u and sigma_y; the literal estimator has half the u."""
+
+    def __init__(self, mean, u, noise):
+        self.mean, self.u, self.noise = mean, u, noise
+
+    def predict_distribution(self, x, method, keep_draws):
+        ones = np.ones(len(x))
+        u = self.u * (1 if method == "unbiased" else 0.5)
+        return Prediction(self.mean * ones, 0.6 * u * ones, 0.8 * u * ones, self.noise * ones)
+
+
+def toy():
+    y = np.array([0.0, 0.0, 1.0, -1.0, 3.0])
+    truth = np.array([0.0, 0.0, 0.5, -0.5, 2.5])
+    splits = [(np.array([0, 1]), np.array([2, 3, 4])), (np.array([0, 2]), np.array([1, 3, 4]))]
+    points = (Points("fresh", np.zeros(2), np.ones(2), np.zeros(2), np.ones(2)),)
+    return Problem("linear", np.zeros((5, 1)), y, truth, splits, points, 0)
+
+
+def test_scores_by_hand():
+    found = evaluate_models(toy(), [Oracle(0.0, 1.0, 2.0), Oracle(1.0, 1.0, 2.0)])
+    first = found.networks.query("network == 0 and estimator == 'unbiased'").iloc[0]
+    assert first["rmse"] == pytest.approx(np.sqrt((1 + 1 + 9) / 3))
+    assert first["rmse_truth"] == pytest.approx(np.sqrt((0.25 + 0.25 + 6.25) / 3))
+    assert first["label_coverage_u"] == pytest.approx(2 / 3)  # 1.96
+    assert first["label_coverage_total"] == 1.0  # 1.96 * sqrt 5 = 4.38
+    assert first["truth_coverage"] == pytest.approx(2 / 3)
+    assert (first["u"], first["epistemic"], first["aleatoric"]) == pytest.approx((1.0, 0.6, 0.8))
+    literal = found.networks.query("network == 0 and estimator == 'literal'").iloc[0]
+    assert literal["label_coverage_u"] == 0.0  # 0.98
+
+
+def test_calibration_and_points_by_hand():
+    found = evaluate_models(toy(), [Oracle(0.0, 1.0, 2.0), Oracle(1.0, 1.0, 2.0)])
+    curve = found.calibration.query("network == 0 and estimator == 'unbiased'")
+    assert tuple(curve["q"]) == LEVELS
+    # |truth| is 0.5, 0.5, 2.5: two points are inside once the factor passes 0.5, q = 0.383
+    assert curve.set_index("q")["coverage"].loc[[0.35, 0.4, 0.95]].tolist() == pytest.approx([0, 2 / 3, 2 / 3])
+    points = found.points.query("estimator == 'unbiased'")
+    assert points["mean"].tolist() == [0.5, 0.5]  # of 0 and 1
+    assert points["mean_se"].tolist() == pytest.approx([0.5, 0.5])
+
+
+def test_real_data_are_scored_in_units_of_the_training_labels():
+    data = toy()
+    splits = [(np.array([0, 2]), np.array([1, 3, 4])), (np.array([0, 4]), np.array([1, 2, 3]))]
+    real = Problem("yacht", data.X, data.y, None, splits, (), 0)
+    found = evaluate_models(real, [Oracle(0.0, 1.0, 2.0), Oracle(0.0, 1.0, 2.0)]).networks
+    second = found.query("network == 1 and estimator == 'unbiased'").iloc[0]
+    unit = np.std([0.0, 3.0])
+    assert second["unit"] == unit
+    assert second["rmse"] == pytest.approx(np.sqrt((0 + 1 + 1) / 3) / unit)
+    assert second["y_noise"] == pytest.approx(2.0 / unit)
+    assert np.isnan(second["truth_coverage"])
+
+
+def test_methods_share_data_and_splits_and_more_networks_leave_the_first_ones_alone():
+    few, many = problem("cubic", seed=3, n_networks=2), problem("cubic", seed=3, n_networks=4)
+    np.testing.assert_array_equal(few.X, many.X)
+    for (train, test), (other_train, other_test) in zip(few.splits, many.splits, strict=False):
+        np.testing.assert_array_equal(train, other_train)
+        np.testing.assert_array_equal(test, other_test)
+        assert not set(train) & set(test)
+    assert few.network_seed == many.network_seed
+    assert not np.array_equal(problem("cubic", seed=4, n_networks=1).X, few.X)
+
+
+def test_regression_readings():
+    found = evaluate_regression(problem("sine", seed=0, n_networks=3)).networks.groupby("estimator")["truth_coverage"]
+    assert found.mean()["parameters"] < 0.2  # almost no uncertainty is left of 1,600 rows

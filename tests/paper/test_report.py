@@ -1,0 +1,111 @@
+"""The page of a run, in a real browser where there is one."""
+
+import re
+import shutil
+from xml.etree import ElementTree
+
+import pytest
+
+from eiv.pages import Cell
+from eiv.paper.figures import CAPTIONS
+from eiv.paper.report import write_report
+from scenarios import run_tables
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    return write_report(run_tables(), folder)
+
+
+def test_the_page_needs_nothing_from_elsewhere(page):
+    text = page.read_text()
+    sources = re.findall(r'(?:src|href)="([^"]*)"', text)
+    assert all(source.startswith(("data:", "#", "https://doi.org/")) for source in sources)
+    assert "@import" not in text
+    assert "url(" not in text
+
+
+def test_every_figure_is_there_as_svg_and_png(page):
+    folder = page.parent / "figures"
+    for name in CAPTIONS:
+        assert ElementTree.parse(folder / f"{name}.svg").getroot().tag.endswith("svg")
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_same_tables_give_the_same_page(page, tmp_path):
+    assert write_report(run_tables(), tmp_path).read_bytes() == page.read_bytes()
+
+
+def test_what_was_not_run_is_said(page):
+    text = page.read_text()
+    assert "This is not the whole of the paper" in text
+    assert "california" in text
+
+
+def test_words_from_the_tables_are_escaped(tmp_path):
+    tables = run_tables()
+    tables.stacks["device_name"] = "<script>alert(1)</script>"
+    assert "<script>alert" not in write_report(tables, tmp_path).read_text()
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (Cell.measured(0.95, 0.01), "0.950 ± 0.010"),
+        (Cell.measured(float("nan"), 0.1), "–"),
+        (Cell.measured(0.95, float("nan")), "0.950"),
+        (Cell.of(1200), "1200"),
+        (Cell.of("a"), "a"),
+    ],
+)
+def test_cells(cell, text):
+    assert cell.text == text
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if shutil.which("chromium") is None or shutil.which("chromedriver") is None:
+        pytest.skip("Chromium and ChromeDriver are not installed")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for flag in ("headless", "no-sandbox", "disable-gpu", "no-first-run", "disable-background-networking"):
+        options.add_argument(f"--{flag}")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('browser')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(executable_path=shutil.which("chromedriver"))
+    driver = webdriver.Chrome(options=options, service=service)
+    yield driver
+    driver.quit()
+
+
+def test_in_a_browser_it_loads_without_errors_and_shows_every_figure(browser, page):
+    browser.get(page.as_uri())
+    assert browser.get_log("browser") == []
+    shown = browser.execute_script("return [...document.images].map(i => [i.complete, i.naturalWidth])")
+    assert len(shown) == len(CAPTIONS)
+    assert all(complete and width > 100 for complete, width in shown)
+
+
+def test_in_a_browser_tables_sort(browser, page):
+    browser.get(page.as_uri())
+    column = """
+        const table = document.querySelector('#tables ~ .scroll table');
+        const heading = table.tHead.rows[0].cells[arguments[0]];
+        heading.querySelector('button').click();
+        return [...table.tBodies[0].rows].map(row => row.cells[arguments[0]].textContent)
+    """
+    names = browser.execute_script(column, 0)
+    assert names == sorted(names)
+    assert browser.execute_script(column, 0) == sorted(names, reverse=True)
+    numbers = [float(text.split(" ")[0]) for text in browser.execute_script(column, 3)]
+    assert numbers == sorted(numbers)
+    assert len(set(numbers)) > 2
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_in_a_browser_the_page_fits_its_window(browser, page, width):
+    browser.set_window_size(width, 900)
+    browser.get(page.as_uri())
+    assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth + 1")

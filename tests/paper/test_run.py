@@ -1,0 +1,175 @@
+"""Runs that are interrupted, repeated and mixed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from eiv.paper import run
+from eiv.paper.problems import problem
+from eiv.paper.run import MixedResultsError, reproduce
+from eiv.paper.settings import PROFILES, TRAINING
+from eiv.paper.stacks import Stack, plan
+from eiv.paper.tables import Tables
+
+QUIET = Console(quiet=True)
+RESULTS = ("networks", "calibration", "points")  # `stacks` holds times, which differ
+
+SHORT = """
+    import sys
+    from dataclasses import replace
+    from pathlib import Path
+    import eiv.paper.settings as settings
+    for name, row in settings.TRAINING.items():
+        settings.TRAINING[name] = replace(row, epochs=4, y_noise_every=2, hidden_units=8)
+    from eiv.paper.run import reproduce
+    reproduce(Path(sys.argv[1]), only=["linear", "quadratic"], n_networks=2, device="cpu", seed=5)
+"""
+
+
+def short_run(folder):
+    """A process that runs six short stacks, in a session of its own, so that its workers can be killed with it."""
+    command = [sys.executable, "-c", textwrap.dedent(SHORT), str(folder)]
+    return subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+
+
+def results(folder):
+    return {name: (folder / f"{name}.csv").read_bytes() for name in RESULTS}
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_the_tables_are_those_of_an_undisturbed_run(tmp_path, kills):
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    started = time.monotonic()
+    assert short_run(undisturbed).wait() == 0
+    seconds = time.monotonic() - started
+    random = np.random.default_rng(kills)
+    kept = []
+    for _ in range(kills):
+        process = short_run(killed)
+        time.sleep(random.uniform(0.3, 0.9) * seconds)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        kept.append(len(list(killed.glob("stacks/*.json"))))
+    assert short_run(killed).wait() == 0
+    assert kept == sorted(kept)  # nothing is lost
+    assert results(killed) == results(undisturbed)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A finished run of the g-based regression alone, which trains nothing."""
+    folder = tmp_path_factory.mktemp("done")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "plan", only_regression)
+        reproduce(folder, n_networks=3, device="cpu", console=QUIET)
+    return folder
+
+
+def only_regression(profile, seed, device):
+    return [stack for stack in plan(profile, seed, device) if stack.method == "g_regression"]
+
+
+@pytest.fixture
+def regression_only(monkeypatch):
+    monkeypatch.setattr(run, "plan", only_regression)
+
+
+@pytest.mark.usefixtures("regression_only")
+def test_what_is_done_is_not_done_again(done, monkeypatch):
+    def fail(*args, **kwargs):
+        raise AssertionError("a stack was run again")
+
+    monkeypatch.setattr(run, "_run", fail)
+    reproduce(done, n_networks=3, device="cpu", console=QUIET)
+
+
+@pytest.mark.usefixtures("regression_only")
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [({"n_networks": 4}, "n_networks = 3, not 4"), ({"n_networks": 3, "seed": 1}, "seed = 0, not 1")],
+)
+def test_other_settings_are_not_mixed_in(done, changed, named):
+    with pytest.raises(MixedResultsError, match=named):
+        reproduce(done, device="cpu", console=QUIET, **changed)
+
+
+@pytest.mark.usefixtures("regression_only")
+def test_another_version_is_not_mixed_in(done, monkeypatch):
+    monkeypatch.setattr("eiv.__version__", "99.0")
+    with pytest.raises(MixedResultsError, match=r"eiv = '0\..*', not '99.0'.*--restart"):
+        reproduce(done, n_networks=3, device="cpu", console=QUIET)
+
+
+def test_a_changed_table_of_settings_is_another_identity():
+    stack = Stack("linear", "eiv", TRAINING["linear"], n_networks=2, seed=0, device="cpu")
+    other = replace(stack, training=replace(stack.training, epochs=99))
+    assert stack.identity() != other.identity()
+    assert json.loads(json.dumps(stack.identity())) == stack.identity()  # as it comes back from a file
+
+
+@pytest.mark.usefixtures("regression_only")
+def test_restart_replaces_them(tmp_path):
+    reproduce(tmp_path, only=["linear"], n_networks=2, device="cpu", console=QUIET)
+    tables = reproduce(tmp_path, only=["linear"], n_networks=3, device="cpu", restart=True, console=QUIET)
+    assert tables.networks["network"].nunique() == 3
+
+
+@pytest.mark.usefixtures("regression_only")
+def test_a_damaged_result_is_made_again(tmp_path):
+    reproduce(tmp_path, only=["linear"], n_networks=2, device="cpu", console=QUIET)
+    before = results(tmp_path)
+    path = tmp_path / "stacks" / "linear-g_regression.json"
+    path.write_text(path.read_text()[:100])
+    reproduce(tmp_path, only=["linear"], n_networks=2, device="cpu", console=QUIET)
+    assert results(tmp_path) == before
+
+
+def test_tables_come_back_as_they_were(done):
+    tables = Tables.read(done)
+    for name in RESULTS:
+        kept = pd.read_parquet(done / f"{name}.parquet")
+        pd.testing.assert_frame_equal(getattr(tables, name), kept, rtol=1e-6, check_dtype=False)
+
+
+def test_reading_a_folder_without_results(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"networks.csv is missing.*eiv reproduce"):
+        Tables.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"profile": "slow"}, "quick, full"),
+        ({"only": ["boston"]}, "california.*'boston'"),
+        ({"n_networks": 0}, "at least 1"),
+    ],
+)
+def test_bad_arguments_are_named(tmp_path, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        reproduce(tmp_path, console=QUIET, **arguments)
+
+
+def test_the_full_plan_is_the_paper():
+    stacks = plan(PROFILES["full"], seed=0, device="cuda")
+    networks = [stack for stack in stacks if stack.method in ("eiv", "non_eiv")]
+    assert sum(stack.n_networks for stack in networks) == 260
+    assert [stack.cost for stack in stacks] == sorted((stack.cost for stack in stacks), reverse=True)
+    assert {stack.dataset for stack in stacks if stack.method == "g_regression"} == set(PROFILES["quick"].sets)
+
+
+def test_the_models_are_the_papers():
+    stack = Stack("sine", "eiv", TRAINING["sine"], n_networks=1, seed=0, device="cpu")
+    model = stack.regressor(problem("sine", 0, 1))
+    assert (model.x_err, model.hidden_units, model.dropout, model.standardise) == (0.04, 128, 0.1, False)
+    assert replace(stack, method="non_eiv").regressor(problem("sine", 0, 1)).x_err is None

@@ -1,0 +1,85 @@
+"""The command line: what it prints, what it writes, and how it ends."""
+
+import sys
+
+import pytest
+
+import eiv
+from eiv import cli
+from eiv.paper.report import write_report
+from eiv.paper.tables import Tables
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the command line in this process: exit status, what went to stdout, what went to stderr."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["eiv", *map(str, arguments)])
+        for console in (cli.console, cli.errors):
+            monkeypatch.setattr(console, "_width", 200)
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = capsys.readouterr()
+        return ended.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+def test_version(run):
+    assert run("--version") == (0, f"eiv {eiv.__version__}\n", "")
+
+
+def test_help_names_every_command(run):
+    status, out, _ = run("--help")
+    assert status == 0
+    for command in ("reproduce", "report", "datasets"):
+        assert command in out
+
+
+def test_datasets_lists_all_thirteen(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("EIV_DATA", str(tmp_path))
+    monkeypatch.setenv("EIV_CACHE", str(tmp_path))
+    status, out, _ = run("datasets")
+    assert status == 0
+    for name in ("linear", "sine", "yacht", "california", "CC BY 4.0"):
+        assert name in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reproduce", "--profile", "slow"], "profile must be one of quick, full"),
+        (["reproduce", "--only", "boston"], "'boston'"),
+        (["reproduce", "--networks", "0"], "at least 1"),
+        (["report", "nowhere"], "networks.csv is missing"),
+        (["reproduce", "--seed", "-1"], "equal to 0"),
+        (["fry"], "fry"),
+    ],
+)
+def test_errors_are_one_sentence_and_status_2(run, arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(*arguments)
+    assert status == 2
+    assert message in err
+    assert "Traceback" not in out + err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_report_makes_the_page_again(run, tmp_path, made_up_run):
+    made_up_run.write(tmp_path)
+    status, out, _ = run("report", tmp_path)
+    assert status == 0
+    assert "report.html" in out
+    page = (tmp_path / "report.html").read_bytes()
+    assert page == write_report(Tables.read(tmp_path), tmp_path).read_bytes()
+
+
+def test_report_in_markdown(run, tmp_path, made_up_run):
+    made_up_run.write(tmp_path)
+    assert run("report", tmp_path, "-o", tmp_path / "page.md")[0] == 0
+    text = (tmp_path / "page.md").read_text()
+    assert "page/scores.png" in text
+    assert (tmp_path / "page" / "scores.png").is_file()
+    rows = [line for line in text.splitlines() if line.startswith("| EiV and non-EiV")]
+    assert len(rows) == 1

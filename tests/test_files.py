@@ -1,0 +1,49 @@
+"""A file is there whole or not at all."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from eiv.files import write_whole, written_whole
+
+
+def test_an_interrupted_write_leaves_nothing(tmp_path, monkeypatch):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(tmp_path / "folder" / "table.csv", b"content")
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "table.csv"
+    write_whole(path, "old")
+
+    def half():
+        with written_whole(path) as part:
+            part.write_text("half")
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="disk"):
+        half()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_writer_left_is_swept_away(tmp_path):
+    old, new = tmp_path / ".old.part", tmp_path / ".new.part"
+    old.write_text("half")
+    new.write_text("half")
+    os.utime(old, (0, 0))
+    write_whole(tmp_path / "table.csv", b"whole")
+    assert sorted(tmp_path.iterdir()) == [new, tmp_path / "table.csv"]
+
+
+def test_permissions_are_those_of_any_new_file(tmp_path):
+    write_whole(tmp_path / "ours", "text")
+    (tmp_path / "theirs").write_text("text")
+    assert stat.S_IMODE((tmp_path / "ours").stat().st_mode) == stat.S_IMODE((tmp_path / "theirs").stat().st_mode)
