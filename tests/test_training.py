@@ -8,8 +8,9 @@ from torch import nn
 from conftest import CPU, small_posterior
 from eiv.inputs import ZetaPosterior
 from eiv.networks import NetworkStack
+from eiv.noise import noise_by_error
 from eiv.streams import Streams
-from eiv.training import Schedule, TrainingDivergedError, train, training_rmse
+from eiv.training import Schedule, TrainingDivergedError, train
 
 SCHEDULE = Schedule(epochs=4, batch_size=16, learning_rate=1e-3, n_zeta=5, y_noise_init=0.5, y_noise_every=2)
 
@@ -135,7 +136,7 @@ def test_training_rmse_is_that_of_m_and_not_of_f_at_x():
     x = torch.linspace(-1, 1, 4000).reshape(1, 4000, 1)
     inputs = ZetaPosterior(x, torch.full((1, 1, 1), 0.5))
     y = x**2 + 0.25
-    error = training_rmse(Square(1), inputs, y, Streams(SeedSequence(5).spawn(1), CPU)).square().item()
+    error = noise_by_error(Square(1), inputs, y, Streams(SeedSequence(5).spawn(1), CPU)).square().item()
     # m^ has a variance below v = (4 x^2 0.25 + 2 0.0625) / 10 < 0.12, and (y - m^)^2 - s^2 / 10 one below 3 v^2
     assert abs(error) < 4 * (3 * 0.12**2 / 4000) ** 0.5
 
@@ -144,7 +145,7 @@ def test_y_noise_has_a_floor_where_a_network_interpolates():
     inputs, _ = rows(1, 40)
     posterior = RecordingLine(1)
     y = posterior.stack({}, inputs.mean.unsqueeze(2)).squeeze(2).detach()
-    found = training_rmse(posterior, inputs, y, Streams(SeedSequence(5).spawn(1), CPU))
+    found = noise_by_error(posterior, inputs, y, Streams(SeedSequence(5).spawn(1), CPU))
     assert found.item() == pytest.approx(1e-4 * y.std().item(), rel=1e-3)
 
 
@@ -160,7 +161,7 @@ def test_training_rmse_is_free_of_the_monte_carlo_error_of_m():
     posterior = RecordingLine(1, spread=1.0)
     y = posterior.stack({}, inputs.mean.unsqueeze(2)).squeeze(2).detach() + 0.5 * torch.randn(1, 4000, 1)
     seeds = SeedSequence(5).spawn(1)
-    squares = training_rmse(posterior, inputs, y, Streams(seeds, CPU)).square().item()
+    squares = noise_by_error(posterior, inputs, y, Streams(seeds, CPU)).square().item()
     # (y - m^)^2 - s^2/10 has variance below 2 (0.25 + 0.1)^2 + 2 * 0.01 / 9 a row
     assert abs(squares - 0.25) < 4 * (0.25 / 4000) ** 0.5
 

@@ -21,7 +21,7 @@ def log_likelihood(f: Tensor, y: Tensor, y_noise: Tensor) -> Tensor:
     Args:
         f: `S x B x L x n_y`, the network's output for each row's zetas.
         y: `S x B x n_y`, the measured outputs.
-        y_noise: `S x n_y`, sigma_y of each network and output.
+        y_noise: `S x n_y`, sigma_y of each network and output; `S x B x n_y` where rows differ.
 
     Returns:
         `S x B x L`, summed over the outputs.
@@ -32,7 +32,7 @@ def log_likelihood(f: Tensor, y: Tensor, y_noise: Tensor) -> Tensor:
         tensor([[[-0.9189]]])
 
     """
-    sigma = y_noise[:, None, None, :]
+    sigma = _of_draws(y_noise)
     residuals = (y.unsqueeze(2) - f) / sigma
     return -0.5 * residuals.square().sum(-1) - (sigma.log() + 0.5 * math.log(2 * math.pi)).sum(-1)
 
@@ -104,7 +104,7 @@ def add_loss_gradient(
     Args:
         f: `S x B x L x n_y`; it may be overwritten.
         y: `S x B x n_y`.
-        inverse_noise: `S x n_y`, 1 / sigma_y.
+        inverse_noise: `S x n_y`, 1 / sigma_y; `S x B x n_y` where rows differ.
         total: `S`; the negative bound of each network less `noise_constant`, times `weight`, is added to it.
         weight: the share of this minibatch.
         log_weights: of the zetas, as for `bound`; they multiply p in w.
@@ -120,10 +120,11 @@ def add_loss_gradient(
 
     """
     few = f[0, ..., 0].numel() <= kernels.MOST_LOSS_VALUES
-    if log_weights is None and f.dtype == torch.float32 and kernels.available(f.device) and few:
+    plain = log_weights is None and inverse_noise.ndim == 2
+    if plain and f.dtype == torch.float32 and kernels.available(f.device) and few:
         return kernels.add_loss_gradient(f, y, inverse_noise, total, weight)
-    n_networks, n_rows, n_zeta, _ = f.shape
-    inverse = inverse_noise.view(n_networks, 1, 1, -1)
+    _, n_rows, n_zeta, _ = f.shape
+    inverse = _of_draws(inverse_noise)
     residuals = f.sub_(y.unsqueeze(2)).mul_(inverse)
     squares = residuals.square()
     if n_zeta == 1:
@@ -142,7 +143,7 @@ def noise_constant(y_noise: Tensor) -> Tensor:
     .. math:: \sum_{j=1}^{n_y} \log \sigma_{y,j} + \frac{n_y}{2} \log 2 \pi
 
     Args:
-        y_noise: `S x n_y`.
+        y_noise: `S x n_y`; of `S x rows x n_y` the mean over the rows is taken.
 
     Returns:
         `S`.
@@ -153,4 +154,10 @@ def noise_constant(y_noise: Tensor) -> Tensor:
         tensor([0.9189])
 
     """
-    return (y_noise.log() + 0.5 * math.log(2 * math.pi)).sum(-1)
+    constant = (y_noise.log() + 0.5 * math.log(2 * math.pi)).sum(-1)
+    return constant if y_noise.ndim == 2 else constant.mean(1)
+
+
+def _of_draws(noise: Tensor) -> Tensor:
+    """`S x n_y` or `S x B x n_y` as it goes with `S x B x L x n_y`."""
+    return noise[:, None, None, :] if noise.ndim == 2 else noise.unsqueeze(2)

@@ -15,6 +15,7 @@ from eiv.graphs import Replay, matmul_precision, own_stream
 from eiv.inputs.draws import ZetaDraws
 from eiv.inputs.zeta import ZetaPosterior, take_rows
 from eiv.mlp import MLPStack
+from eiv.noise import noise_by_bound, noise_by_error, with_known_errors
 from eiv.objective import add_loss_gradient, noise_constant
 from eiv.objective import loss as mc_loss
 from eiv.optim import FlatAdam
@@ -27,8 +28,6 @@ __all__ = ["Schedule", "TrainingDivergedError", "TrainingResult", "train"]
 _NOISE_VALUES = {"cpu": 2**20, "cuda": 2**23}  # random numbers a network that are drawn ahead at a time
 _LAST_LOOK = 64  # rows that trained networks are tried on
 _SECONDS_UNSEEN = 0.3  # a look at the loss makes the host wait for a GPU
-_Y_NOISE_DRAWS = 10  # draws of f a row behind the training RMSE
-_Y_NOISE_FLOOR = 1e-4  # sigma_y as a share of the spread of y, where a network interpolates its data
 
 
 class TrainingDivergedError(ArithmeticError):
@@ -57,8 +56,8 @@ class Schedule:
         learning_rate: Adam's step size.
         n_zeta: L, the zetas drawn for each row.
         y_noise_init: sigma_y before its first update, in units of the y that is trained on.
-        y_noise_every: n, sigma_y is set to the training RMSE at the end of every n-th epoch; once at the end where
-            there are fewer.
+        y_noise_every: n, sigma_y is renewed at the end of every n-th epoch; once at the end where there are fewer.
+        y_noise_rule: how, one of `eiv.noise.NOISE_RULES`; None leaves it as it is.
         precision: of matrix products on a GPU: "float32" rules TF32 out.
         zeta_draws: how the zetas of a row are drawn, one of `eiv.inputs.ZETA_DRAWS`.
 
@@ -75,6 +74,7 @@ class Schedule:
     y_noise_init: float
     y_noise_every: int
     precision: str = "auto"
+    y_noise_rule: str | None = "rmse"
     zeta_draws: str = "monte_carlo"
 
 
@@ -106,6 +106,7 @@ def train(
     seeds: Sequence[SeedSequence],
     report: Report | None = None,
     stop: threading.Event | None = None,
+    y_err: Tensor | None = None,
 ) -> TrainingResult:
     r"""Algorithm 1: lower eq. (mcloss) by Adam, in place, for all S networks at once.
 
@@ -122,6 +123,7 @@ def train(
         seeds: one a network; a network's course depends on its own seed alone.
         report: called at the end of every epoch, on a GPU some times a second.
         stop: training ends with an error soon after this is set.
+        y_err: `S x N x n_y`, the known part of the output's noise.
 
     Returns:
         sigma_y and the course of the loss.
@@ -145,7 +147,7 @@ def train(
 
     """
     with own_stream(y.device), matmul_precision(y.device, schedule.precision):
-        return _train(posterior, inputs, y, schedule, seeds, report, stop)
+        return _train(posterior, inputs, y, schedule, seeds, report, stop, y_err)
 
 
 def _train(
@@ -156,11 +158,13 @@ def _train(
     seeds: Sequence[SeedSequence],
     report: Report | None,
     stop: threading.Event | None,
+    y_err: Tensor | None,
 ) -> TrainingResult:
     n_networks, n_rows, n_outputs = y.shape
     draws = None if inputs.is_exact else ZetaDraws.of(schedule.zeta_draws, schedule.n_zeta, inputs)
-    blocks = _Blocks(posterior, inputs, y, draws, schedule.batch_size, seeds)
-    rmse_streams = Streams.of(seeds, Purpose.Y_NOISE, y.device, y.dtype)
+    labels = y if y_err is None else torch.cat([y, y_err], dim=-1)
+    blocks = _Blocks(posterior, inputs, labels, draws, schedule.batch_size, seeds)
+    noise_streams = Streams.of(seeds, Purpose.Y_NOISE, y.device, y.dtype)
     y_noise = y.new_full((n_networks, n_outputs), schedule.y_noise_init)
     inverse_noise = 1 / y_noise
     losses = y.new_zeros(schedule.epochs, n_networks)
@@ -170,8 +174,15 @@ def _train(
 
     def run_block(values: Sequence[Tensor]) -> None:
         names = blocks.draw_names
-        for zeta, targets, *weights in zip(*(value.split(schedule.batch_size, dim=1) for value in values), strict=True):
-            step(dict(zip(names, weights, strict=True)), zeta, targets, inverse_noise, epoch_loss)
+        for zeta, labels, *weights in zip(*(value.split(schedule.batch_size, dim=1) for value in values), strict=True):
+            targets, *known = labels.split(n_outputs, dim=-1)
+            inverse = 1 / with_known_errors(y_noise, known[0]) if known else inverse_noise
+            step(dict(zip(names, weights, strict=True)), zeta, targets, inverse, epoch_loss)
+
+    def renewed_noise() -> Tensor:
+        if schedule.y_noise_rule == "likelihood" and draws is not None:
+            return noise_by_bound(posterior, inputs, y, y_noise, draws, noise_streams, y_err)
+        return noise_by_error(posterior, inputs, y, noise_streams, y_err, schedule.y_noise_rule == "residual")
 
     replay = Replay(run_block, y.device)
     looked = time.perf_counter()
@@ -181,45 +192,25 @@ def _train(
             if stop is not None and stop.is_set():
                 raise InterruptedError("Training was stopped.")
             replay([zeta, targets, *weights.values()])
-        losses[epoch - 1] = epoch_loss + step.rest_of_loss(y_noise)
+        losses[epoch - 1] = epoch_loss + step.rest_of_loss(with_known_errors(y_noise, y_err))
         last = epoch == schedule.epochs
-        update = epoch % schedule.y_noise_every == 0 or (last and epoch < schedule.y_noise_every)
+        update = schedule.y_noise_rule is not None and (
+            epoch % schedule.y_noise_every == 0 or (last and epoch < schedule.y_noise_every)
+        )
         look = update or last or y.device.type == "cpu" or time.perf_counter() - looked > _SECONDS_UNSEEN
         if look:
             _stop_if_diverged(losses[:epoch], schedule)
             looked = time.perf_counter()
         if update:
-            y_noise.copy_(training_rmse(posterior, inputs, y, rmse_streams))
+            y_noise.copy_(renewed_noise())
             inverse_noise.copy_(1 / y_noise)
             _stop_if_diverged(y_noise.sum().expand(epoch, 1), schedule)
         if report is not None and look:
             report(epoch, losses[epoch - 1], y_noise)
     # The last steps show in no loss: look at what the networks make of some of their rows.
-    few = training_rmse(posterior, inputs.rows(0, _LAST_LOOK), y[:, :_LAST_LOOK], rmse_streams)
+    few = noise_by_error(posterior, inputs.rows(0, _LAST_LOOK), y[:, :_LAST_LOOK], noise_streams)
     _stop_if_diverged(few.sum().expand(schedule.epochs, 1), schedule)
     return TrainingResult(y_noise, losses)
-
-
-@torch.no_grad()
-def training_rmse(posterior: WeightPosterior, inputs: ZetaPosterior, y: Tensor, streams: Streams) -> Tensor:
-    r"""The paper's rule for sigma_y: the root mean squared error of m(x) on the training data, `S x n_y`.
-
-    m(x) is estimated from K = 10 independent pairs (theta, zeta) a row. Its own Monte Carlo error, which would raise
-    the result, is taken out: :math:`(y - \hat m)^2 - s^2 / K` is unbiased for :math:`(y - m)^2`.
-    """
-    n_rows = y.shape[1]
-    total = torch.zeros_like(y[:, 0])
-    block_size = max(1, _NOISE_VALUES["cpu"] // (posterior.stack.width * _Y_NOISE_DRAWS))  # the same for every S
-    for start in range(0, n_rows, block_size):
-        stop = min(start + block_size, n_rows)
-        shape = (stop - start, _Y_NOISE_DRAWS, inputs.n_base)
-        zeta = inputs.rows(start, stop).draw(streams.normal(*shape)).flatten(1, 2).unsqueeze(2)
-        f = posterior.evaluate(posterior.draw(streams, zeta.shape[1]), zeta).squeeze(2)
-        f = f.unflatten(1, (-1, _Y_NOISE_DRAWS))
-        errors = (y[:, start:stop] - f.mean(2)).square() - f.var(2) / _Y_NOISE_DRAWS
-        total += errors.sum(1)
-    floor = (_Y_NOISE_FLOOR * y.std(1)).square()
-    return torch.maximum(total / n_rows, floor).sqrt()
 
 
 class _Blocks:
