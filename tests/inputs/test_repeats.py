@@ -29,7 +29,7 @@ def test_pooled_errors_and_their_uncertainty():
 
 
 def test_covariances():
-    zeta, X, groups = repeats()
+    _, X, groups = repeats()
     found = errors_from_repeats(X, groups, covariance=True)
     assert (np.abs(found.x_err - COVARIANCE) < 4 * found.uncertainty).all()
     np.testing.assert_allclose(found.X_err, found.x_err / found.counts[:, None, None])
