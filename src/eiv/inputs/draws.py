@@ -24,8 +24,8 @@ _MOST_NOISY, _MOST_NODES = 3, 1000
 class ZetaDraws:
     r"""Base noise e for L zetas a row and their weights, for the inner sum of eq. (mcloss).
 
-    .. math:: \int p(y | \theta, \zeta)\, \pi(\zeta | x)\, d\zeta
-              \approx \sum_{l=1}^L w_l\, p(y | \theta, \zeta_l), \qquad \zeta_l = \zeta(x, e_l)
+    .. math:: \int p(y | \theta, \zeta)\, \pi(\zeta | x)\, d\zeta \approx
+              \sum_{l=1}^L w_l\, p(y | \theta, \zeta_l), \qquad \zeta_l = \zeta(x, e_l)
 
     - "monte_carlo" (the paper): independent standard normal numbers, w = 1 / L.
     - "antithetic": in pairs e, -e.

@@ -12,13 +12,14 @@ from eiv.inputs.mixture import MixturePrior, component_posteriors
 
 __all__ = ["LearnedPrior"]
 
-_MOST_ROWS = 4000  # that a prior is learned from; others are left out at random
+_MOST_ROWS, _LEAST_ROWS = 4000, 500  # that a prior is learned from; others are left out at random
+_MOST_VALUES = 2**16  # rows times features (times features again for covariances a row) to learn a mixture from
 _MOST_CORRELATED = 10  # features with an error a row that are not taken as independent
-_FOLDS, _FEW_ROWS = 5, 2000  # cross-validation for few rows, else one part in five is held out
+_FOLDS, _FEW_VALUES = 5, 2000  # cross-validation for a small table, else one part in five is held out
 _ROWS_A_PARAMETER = 4
 _PATIENCE = 2  # more components are tried until so many in a row have done no better
 _SURE = 1.0  # standard errors by which a larger mixture has to do better on held-out rows
-_STEPS, _TOLERANCE = 300, 1e-5  # mixtures stop early, which smooths them
+_STEPS, _TOLERANCE = (300, 60), 1e-5  # on a line, and of several features; an early stop smooths a mixture
 _STARTS = 4
 _TINY = 1e-6  # a component that none of the rows belongs to goes to the middle
 _PRIOR_ROWS = 1.0  # rows that the prior of a component's covariance counts for
@@ -66,8 +67,13 @@ class LearnedPrior:
 
     def fit(self, x: Tensor, x_err: Tensor) -> MixturePrior:
         """The prior for `x`, `rows x n_x`, with standard deviations or covariances `x_err` (rows may be 1)."""
+        if not 1 <= self.min_components <= self.max_components:
+            raise ValueError(
+                f"LearnedPrior: min_components must be 1 to max_components ({self.max_components}), "
+                f"got {self.min_components}."
+            )
         random = torch.Generator().manual_seed(self.random_state)
-        x, x_err = _some_rows(x.double().cpu(), x_err.double().cpu(), random)
+        x, x_err = self._some_rows(x.double().cpu(), x_err.double().cpu(), random)
         shift, scale = x.mean(0), x.std(0, correction=0)
         scale = torch.where(scale > 0, scale, 1.0)
         x = (x - shift) / scale
@@ -79,29 +85,29 @@ class LearnedPrior:
 
     def _best(self, x: Tensor, x_err: Tensor, random: torch.Generator) -> _Fit:
         """The fit to all rows, row 0 of the result, of the structure that does best on held-out rows."""
-        chosen = _folds(len(x), random)  # F x rows; the first line has all of them
+        chosen = _folds(len(x), x.shape[1], random)  # F x rows; the first line has all of them
         correlated = x.shape[1] > 1 and (len(x_err) == 1 or x.shape[1] <= _MOST_CORRELATED)
-        best, best_scores = None, x.new_full((), -torch.inf)
-        for full in [False, True] if correlated else [False]:
-            failures = 0
-            for n_components in range(self.min_components, self.max_components + 1):
-                if n_components > self.min_components and not _affordable(len(x), x.shape[1], n_components, full):
-                    break
-                fit = _deconvolve(x, x_err, chosen, n_components, full, random)
-                scores = fit.log_density[1:][~chosen[1:]]
-                gain = scores - best_scores
-                if best is None or gain.mean() > _SURE * gain.std() / len(gain) ** 0.5:
-                    best, best_scores, failures = fit, scores, 0
-                else:
-                    failures += 1
-                if failures == _PATIENCE:
-                    break
-        if best is None:
-            raise ValueError(
-                f"LearnedPrior: min_components must be 1 to max_components ({self.max_components}), "
-                f"got {self.min_components}."
-            )
+        independent = _deconvolve(x, x_err, chosen, self.min_components, False, random)
+        best, full, failures = independent, False, 0
+        if correlated:
+            best = _better(independent, _deconvolve(x, x_err, chosen, self.min_components, True, random), chosen)
+            full = best is not independent
+        for n_components in range(self.min_components + 1, self.max_components + 1):
+            if not _affordable(len(x), x.shape[1], n_components, full) or failures == _PATIENCE:
+                break
+            last, best = best, _better(best, _deconvolve(x, x_err, chosen, n_components, full, random), chosen)
+            failures = failures + 1 if best is last else 0
         return best
+
+    def _some_rows(self, x: Tensor, x_err: Tensor, random: torch.Generator) -> tuple[Tensor, Tensor]:
+        """As many rows as can be learned from in seconds."""
+        n_features = x.shape[1]
+        matrices = len(x_err) > 1 and n_features <= _MOST_CORRELATED
+        most = min(_MOST_ROWS, max(_LEAST_ROWS, _MOST_VALUES // n_features ** (2 if matrices else 1)))
+        if len(x) <= most:
+            return x, x_err
+        rows = torch.randperm(len(x), generator=random)[:most]
+        return x[rows], x_err if len(x_err) == 1 else x_err[rows]
 
 
 def _deconvolve(
@@ -115,7 +121,7 @@ def _deconvolve(
     prior = _PRIOR_ROWS * size * (torch.eye(x.shape[1]).to(x) if full else torch.ones_like(x[0]))
     b, B = x.unsqueeze(-2), torch.zeros_like(prior).expand(1, 1, 1, *prior.shape)
     last = x.new_full((), -torch.inf)
-    for _ in range(_STEPS):
+    for _ in range(_STEPS[x.shape[1] > 1]):
         counts = shares.sum(1)  # F x K
         weights = (counts + 1) / (counts + 1).sum(-1, keepdim=True)
         means = torch.einsum("frk,frki->fki", shares, b.expand(*shares.shape, -1)) / (counts + _TINY).unsqueeze(-1)
@@ -143,6 +149,12 @@ def _summed(shares: Tensor, B: Tensor) -> Tensor:
     return torch.einsum("frk,frk...->fk...", shares, B)
 
 
+def _better(small: _Fit, large: _Fit, chosen: Tensor) -> _Fit:
+    """The larger fit where held-out rows say so clearly, else the smaller one."""
+    gain = (large.log_density - small.log_density)[1:][~chosen[1:]]
+    return large if gain.mean() > _SURE * gain.std() / len(gain) ** 0.5 else small
+
+
 def _start(x: Tensor, n_components: int, random: torch.Generator) -> Tensor:
     """Rows by the nearest of K centres (k-means): `rows x K`, zeros and ones."""
     n_starts = min(_STARTS, len(x) // n_components)
@@ -155,10 +167,10 @@ def _start(x: Tensor, n_components: int, random: torch.Generator) -> Tensor:
     return nearest[best]
 
 
-def _folds(n_rows: int, random: torch.Generator) -> Tensor:
+def _folds(n_rows: int, n_features: int, random: torch.Generator) -> Tensor:
     """Which rows each fit uses, `F x rows`: all of them, then all but one fold in turn."""
     folds = torch.randperm(n_rows, generator=random) % _FOLDS
-    held_out = range(_FOLDS) if n_rows <= _FEW_ROWS else range(1)
+    held_out = range(_FOLDS) if n_rows * n_features <= _FEW_VALUES else range(1)
     return torch.stack([folds >= 0, *(folds != fold for fold in held_out)])
 
 
@@ -166,10 +178,3 @@ def _affordable(n_rows: int, n_features: int, n_components: int, full: bool) -> 
     """Whether there are enough rows for the numbers of such a mixture."""
     shape = n_features * (n_features + 1) // 2 if full else n_features
     return n_components * (1 + n_features + shape) * _ROWS_A_PARAMETER <= n_rows
-
-
-def _some_rows(x: Tensor, x_err: Tensor, random: torch.Generator) -> tuple[Tensor, Tensor]:
-    if len(x) <= _MOST_ROWS:
-        return x, x_err
-    rows = torch.randperm(len(x), generator=random)[:_MOST_ROWS]
-    return x[rows], x_err if len(x_err) == 1 else x_err[rows]
