@@ -267,12 +267,12 @@ def test_the_estimator_hands_its_settings_on(line, monkeypatch):
     X, y = line
     seen = []
 
-    def spy(posterior, inputs, y, schedule, seeds, report=None, stop=None):
-        result = train(posterior, inputs, y, schedule, seeds, report, stop)
+    def spy(posterior, inputs, y, schedule, seeds, *rest, **known):
+        result = train(posterior, inputs, y, schedule, seeds, *rest, **known)
         seen.append((posterior, inputs, schedule, result))
         return result
 
-    monkeypatch.setattr("eiv.regressor.train", spy)
+    monkeypatch.setattr("eiv.fitting.train", spy)
     errors = np.linspace(0.1, 0.5, 40)[:, None]
     settings = FAST | {"n_zeta": 7, "weight_penalty": 3.0, "y_noise_init": 0.4}
     model = EiVRegressor(standardise=False, n_networks=2, **settings).fit(X, y, X_err=errors)

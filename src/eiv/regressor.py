@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 import torch
-from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import _safe_indexing, check_random_state
@@ -18,32 +14,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from eiv import validation as v
+from eiv.fitting import DTYPES, Table, device_of, fit_stack, input_prior_of
 from eiv.graphs import matmul_precision
-from eiv.inputs import ZETA_DRAWS, FlatPrior, InputPrior, LearnedPrior, RelativeError, ZetaDraws, ZetaPosterior
+from eiv.inputs import ZETA_DRAWS, InputPrior, LearnedPrior, RelativeError, ZetaPosterior
 from eiv.inputs.errors import check_x_err, named_errors
-from eiv.inputs.zeta import stack_posteriors
-from eiv.mlp import fast_stack
-from eiv.networks import NetworkStack, paper_network
-from eiv.posteriors import FAMILIES, WeightPosterior
+from eiv.noise import NOISE_RULES
+from eiv.posteriors import FAMILIES
 from eiv.prediction import Prediction
 from eiv.products import PRECISIONS, check_precision
-from eiv.progress import Report, training_progress
 from eiv.sampling import BlockSampler, FunctionSampler, LiteralSampler
-from eiv.scaling import Scaler
 from eiv.streams import network_seeds
-from eiv.training import Schedule, TrainingResult, train
-from eiv.workers import n_workers, run_tasks
 
 __all__ = ["EiVRegressor", "fit_splits"]
 
 Array = NDArray[np.float64]
 _KEPT_DRAWS = 2**26  # values of draws that a prediction keeps without being asked to
-_DTYPES = {"float32": torch.float32, "float64": torch.float64}
-_PRIORS: dict[str, InputPrior | LearnedPrior] = {
-    "flat": FlatPrior(),
-    "normal": LearnedPrior(max_components=1),
-    "mixture": LearnedPrior(),
-}
 _SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
     "unbiased": BlockSampler,
     "literal": LiteralSampler,
@@ -83,10 +68,12 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         epochs: how often training visits each row.
         batch_size: rows of a minibatch.
         learning_rate: Adam's step size.
+        y_noise: sigma_y, the noise of the output: "rmse" (the paper), the training RMSE of m(x); "residual", the same
+            less the uncertainty of f(zeta), which that error holds too; "likelihood", what maximises the bound; or a
+            known value in units of y.
         y_noise_init: sigma_y before its first update, as a share of the spread of y (in units of y where `standardise`
             is False).
-        y_noise_every: sigma_y is set to the training RMSE every this many epochs, and once at the end if there are
-            fewer.
+        y_noise_every: sigma_y is renewed every this many epochs, and once at the end if there are fewer.
         n_zeta: L, draws of the true input per row in training, and per block of a prediction.
         n_theta: K, draws of the weights per network in a prediction.
         n_networks: networks that are trained and whose draws are pooled.
@@ -136,13 +123,14 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         "epochs": v.integer(1),
         "batch_size": v.integer(1),
         "learning_rate": v.real(0, exclusive=True),
+        "y_noise": v.option_or_real(*NOISE_RULES),
         "y_noise_init": v.real(0, exclusive=True),
         "y_noise_every": v.integer(1),
         "n_zeta": v.integer(1),
         "n_theta": v.integer(2),
         "n_networks": v.integer(1),
         "standardise": v.flag(),
-        "dtype": v.option(*_DTYPES),
+        "dtype": v.option(*DTYPES),
         "precision": v.option(*PRECISIONS),
         "verbose": v.flag(),
     }
@@ -163,6 +151,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         epochs: int = 100,
         batch_size: int = 16,
         learning_rate: float = 1e-3,
+        y_noise: Literal["rmse", "residual", "likelihood"] | float = "rmse",
         y_noise_init: float = 0.5,
         y_noise_every: int = 40,
         n_zeta: int = 5,
@@ -188,6 +177,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.y_noise = y_noise
         self.y_noise_init = y_noise_init
         self.y_noise_every = y_noise_every
         self.n_zeta = n_zeta
@@ -200,7 +190,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, X_err: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, X_err: Any = None, y_err: Any = None) -> Self:
         """Fit the networks by Algorithm 1.
 
         Args:
@@ -210,6 +200,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 `rows x n_x x n_x`. A pandas table is matched by its column names. A covariance of all rows is best
                 given as `1 x n_x x n_x`: `n_x x n_x` is refused where there are as many rows as features and both
                 could be meant.
+            y_err: the known part of the error of y, a standard deviation for each row (`rows` or `rows x n_y`) or for
+                all. `y_noise_` is what comes on top of it.
 
         Returns:
             The fitted model.
@@ -219,7 +211,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             >>> model = EiVRegressor(epochs=2).fit(X[:, None], y, X_err=0.1)
 
         """
-        _fit_stack([self], [self._check_table(X, y, X_err)])
+        fit_stack([self], [self._check_table(X, y, X_err, y_err)])
         return self
 
     @overload
@@ -343,7 +335,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         tags.target_tags.multi_output = True
         return tags
 
-    def _check_table(self, X: Any, y: Any, X_err: Any) -> _Table:
+    def _check_table(self, X: Any, y: Any, X_err: Any, y_err: Any = None) -> Table:
         """Check the arguments and the training data, and note their names. The model counts as not fitted from here."""
         self._check_arguments()
         self.__dict__.pop("posterior_", None)
@@ -363,9 +355,10 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"y is constant{which if outputs.shape[1] > 1 else ''}: there is nothing to fit.")
         self.n_outputs_ = outputs.shape[1]
         self._x_spread = x.std(0)
+        y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape)
         if X_err is not None:
-            return _Table(x, self._errors("X_err", X_err, len(x)), outputs)
-        return _Table(x, self._errors("x_err", 0.0 if self.x_err is None else self.x_err), outputs)
+            return Table(x, self._errors("X_err", X_err, len(x)), outputs, y_errors)
+        return Table(x, self._errors("x_err", 0.0 if self.x_err is None else self.x_err), outputs, y_errors)
 
     def _errors(self, name: str, errors: Any, n_rows: int | None = None) -> Array:
         """Checked errors in the order of the features, in one of the forms of `eiv.inputs.errors`."""
@@ -382,8 +375,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "module must be a callable (n_inputs, n_outputs) -> torch.nn.Module or None, "
                 f"got {type(self.module).__name__}. A network of fixed shape: module=lambda n_inputs, n_outputs: ..."
             )
-        _input_prior(self.input_prior, self.error_model)
-        check_precision(self.precision, _device(self.device), _DTYPES[self.dtype])
+        input_prior_of(self.input_prior, self.error_model)
+        check_precision(self.precision, device_of(self.device), DTYPES[self.dtype])
 
     def _errors_at_predict(self, X_err: Any, n_rows: int) -> Array:
         if X_err is not None:
@@ -426,6 +419,7 @@ def fit_splits(
     y: Any,
     splits: Sequence[ArrayLike],
     X_err: Any = None,
+    y_err: Any = None,
     *,
     on_epoch: Callable[[int], None] | None = None,
 ) -> list[EiVRegressor]:
@@ -441,6 +435,7 @@ def fit_splits(
         y: `rows` or `rows x n_y`.
         splits: for each fit the positions of its rows.
         X_err: as for `EiVRegressor.fit`.
+        y_err: as for `EiVRegressor.fit`.
         on_epoch: called with the number of the epoch at the end of each (on a GPU, some times a second), for instance
             to show progress.
 
@@ -457,8 +452,8 @@ def fit_splits(
     """
     v.check_same_rows(X=X, y=y)
     random = check_random_state(model.random_state)
-    whole = None if X_err is None else clone(model)._check_table(X, y, X_err).x_err
-    per_row = whole is not None and len(whole) > 1
+    whole = clone(model)._check_table(X, y, X_err, y_err)
+    per_row = X_err is not None and len(whole.x_err) > 1
     models, tables = [], []
     for split in splits:
         if isinstance(split, tuple):
@@ -466,141 +461,15 @@ def fit_splits(
                 "splits must hold the rows to fit on, one array per fit; got a tuple, as from KFold.split."
             )
         rows = np.asarray(split)
-        errors = X_err if whole is None or not per_row else whole[rows]
+        errors = whole.x_err[rows] if per_row else X_err
+        y_errors = None if whole.y_err is None else whole.y_err[rows]
         fitted = clone(model).set_params(random_state=int(random.randint(2**31)))
-        tables.append(fitted._check_table(_safe_indexing(X, rows), _safe_indexing(y, rows), errors))
+        tables.append(fitted._check_table(_safe_indexing(X, rows), _safe_indexing(y, rows), errors, y_errors))
         models.append(fitted)
     for n_rows in sorted({len(table.x) for table in tables}):
         chosen = [i for i, table in enumerate(tables) if len(table.x) == n_rows]
-        _fit_stack([models[i] for i in chosen], [tables[i] for i in chosen], on_epoch)
+        fit_stack([models[i] for i in chosen], [tables[i] for i in chosen], on_epoch)
     return models
-
-
-@dataclass(frozen=True)
-class _Table:
-    """Checked training data of one model: `rows x n_x`, errors of X in a form of `eiv.inputs.errors`, `rows x n_y`."""
-
-    x: Array
-    x_err: Array
-    y: Array
-
-
-def _fit_stack(
-    models: Sequence[EiVRegressor], tables: Sequence[_Table], on_epoch: Callable[[int], None] | None = None
-) -> None:
-    """Fit models of one kind, on as many rows each, as one stack of networks."""
-    first, stop = models[0], threading.Event()
-    device, dtype = _device(first.device), _DTYPES[first.dtype]
-    seeds: list[SeedSequence] = []
-    inputs: list[ZetaPosterior] = []
-    outputs: list[Tensor] = []
-    for model, table in zip(models, tables, strict=True):
-        model._seed = int(check_random_state(model.random_state).randint(2**31))
-        model._n_fitted_networks = model.n_networks
-        model.input_prior_ = _fitted_prior(_input_prior(model.input_prior, model.error_model), table)
-        model._x_scaler = _scaler(table.x, model.standardise)
-        model._y_scaler = _scaler(table.y, model.standardise)
-        model.x_err_ = table.x_err[0] if len(table.x_err) == 1 else None
-        seeds += network_seeds(model._seed, model.n_networks)
-        y = torch.from_numpy((table.y - model._y_scaler.shift) / model._y_scaler.scale)
-        inputs += [model._zeta_posterior(table.x, table.x_err, device, dtype)] * model.n_networks
-        outputs += [y.to(device, dtype)] * model.n_networks
-
-    schedule = Schedule(
-        epochs=first.epochs,
-        batch_size=first.batch_size,
-        learning_rate=first.learning_rate,
-        n_zeta=first.n_zeta,
-        y_noise_init=first.y_noise_init,
-        y_noise_every=first.y_noise_every,
-        precision=first.precision,
-        zeta_draws=first.zeta_draws,
-    )
-
-    def fit_group(posterior: WeightPosterior, group: slice, report: Report | None) -> TrainingResult:
-        zeta = stack_posteriors(inputs[group])
-        return train(posterior, zeta, torch.stack(outputs[group]), schedule, seeds[group], report, stop)
-
-    whole = _new_posterior(first, seeds, device)
-    n_zeta = 1 if inputs[0].is_exact else ZetaDraws.of(first.zeta_draws, first.n_zeta, inputs[0]).n_zeta
-    work = first.batch_size * n_zeta * whole.stack.width**2
-    size = -(-len(seeds) // n_workers(len(seeds), device, work))
-    groups = [slice(start, start + size) for start in range(0, len(seeds), size)]
-    posteriors = whole.split([len(seeds[group]) for group in groups])
-    y_scale = float(np.sqrt(np.mean(first._y_scaler.scale**2)))
-    with training_progress(schedule.epochs, y_scale, first.verbose, on_epoch) as report:
-        tasks = [
-            partial(fit_group, posterior, group, report if group.start == 0 else None)
-            for posterior, group in zip(posteriors, groups, strict=True)
-        ]
-        results = run_tasks(tasks, device, stop, whole.stack.width)
-
-    sizes = [model.n_networks for model in models]
-    posterior = posteriors[0].join(posteriors[1:])
-    y_noise = torch.cat([result.y_noise for result in results])
-    losses = torch.cat([result.losses for result in results], dim=1)
-    parts = zip(posterior.split(sizes), y_noise.split(sizes), losses.split(sizes, dim=1), strict=True)
-    for model, (part, noise, curve) in zip(models, parts, strict=True):
-        model.posterior_ = part
-        model.y_noise_ = noise.double().square().mean(0).sqrt().cpu().numpy() * model._y_scaler.scale
-        model.loss_curve_ = curve.double().cpu().numpy()
-
-
-def _new_posterior(model: EiVRegressor, seeds: Sequence[SeedSequence], device: torch.device) -> WeightPosterior:
-    """The weight posterior of fresh networks with these seeds."""
-    n_inputs, n_outputs = model.n_features_in_, model.n_outputs_
-
-    def build() -> nn.Module:
-        if model.module is not None:
-            try:
-                return model.module(n_inputs, n_outputs)
-            except TypeError as error:
-                raise TypeError(f"module must take (n_inputs, n_outputs); calling it failed: {error}") from error
-        return paper_network(n_inputs, n_outputs, model.hidden_units, model.n_hidden, model.dropout)
-
-    stack = NetworkStack(build, n_inputs, n_outputs, seeds, device, _DTYPES[model.dtype])
-    return FAMILIES[model.posterior](fast_stack(stack, model.precision), model.weight_penalty)
-
-
-def _scaler(values: Array, standardise: bool) -> Scaler:
-    return Scaler.fit(values) if standardise else Scaler.identity(values.shape[1])
-
-
-def _input_prior(prior: object, error_model: str) -> InputPrior | LearnedPrior:
-    if isinstance(prior, str):
-        v.check_option("input_prior", prior, tuple(_PRIORS))
-    elif isinstance(prior, type) or not (hasattr(prior, "posterior") or hasattr(prior, "fit")):
-        raise TypeError(
-            f"input_prior must be 'flat', 'normal', 'mixture' or an input prior such as eiv.NormalPrior(std=1.0), "
-            f"got {prior!r}."
-        )
-    if error_model == "berkson":
-        return FlatPrior()
-    return _PRIORS[prior] if isinstance(prior, str) else prior  # type: ignore[return-value]
-
-
-def _fitted_prior(prior: InputPrior | LearnedPrior, table: _Table) -> InputPrior:
-    """The prior itself, or what it learns from the training rows; without errors there is nothing to learn."""
-    if not hasattr(prior, "fit"):
-        return prior
-    if not table.x_err.any():
-        return FlatPrior()
-    fitted: InputPrior = prior.fit(torch.from_numpy(table.x), torch.from_numpy(table.x_err))
-    return fitted
-
-
-def _device(device: str) -> torch.device:
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}.") from error
-    if found.type not in ("cpu", "cuda"):
-        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}.")
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device {device!r} was asked for, but torch sees no GPU here. Use device='auto' or 'cpu'.")
-    return found
 
 
 def _check_finite(moments: Array) -> None:

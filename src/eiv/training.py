@@ -107,6 +107,7 @@ def train(
     report: Report | None = None,
     stop: threading.Event | None = None,
     y_err: Tensor | None = None,
+    y_noise: Tensor | None = None,
 ) -> TrainingResult:
     r"""Algorithm 1: lower eq. (mcloss) by Adam, in place, for all S networks at once.
 
@@ -124,6 +125,7 @@ def train(
         report: called at the end of every epoch, on a GPU some times a second.
         stop: training ends with an error soon after this is set.
         y_err: `S x N x n_y`, the known part of the output's noise.
+        y_noise: `S x n_y`, sigma_y to begin with, instead of `y_noise_init`.
 
     Returns:
         sigma_y and the course of the loss.
@@ -147,7 +149,7 @@ def train(
 
     """
     with own_stream(y.device), matmul_precision(y.device, schedule.precision):
-        return _train(posterior, inputs, y, schedule, seeds, report, stop, y_err)
+        return _train(posterior, inputs, y, schedule, seeds, report, stop, y_err, y_noise)
 
 
 def _train(
@@ -159,13 +161,15 @@ def _train(
     report: Report | None,
     stop: threading.Event | None,
     y_err: Tensor | None,
+    y_noise: Tensor | None,
 ) -> TrainingResult:
     n_networks, n_rows, n_outputs = y.shape
     draws = None if inputs.is_exact else ZetaDraws.of(schedule.zeta_draws, schedule.n_zeta, inputs)
     labels = y if y_err is None else torch.cat([y, y_err], dim=-1)
     blocks = _Blocks(posterior, inputs, labels, draws, schedule.batch_size, seeds)
     noise_streams = Streams.of(seeds, Purpose.Y_NOISE, y.device, y.dtype)
-    y_noise = y.new_full((n_networks, n_outputs), schedule.y_noise_init)
+    if y_noise is None:
+        y_noise = y.new_full((n_networks, n_outputs), schedule.y_noise_init)
     inverse_noise = 1 / y_noise
     losses = y.new_zeros(schedule.epochs, n_networks)
     epoch_loss = y.new_zeros(n_networks)

@@ -51,6 +51,12 @@ def option(*known: str) -> Constraint:
     return Constraint(lambda value: isinstance(value, str) and value in known, _listed(known))
 
 
+def option_or_real(*known: str) -> Constraint:
+    """One of some words, or a number above zero."""
+    word, number = option(*known), real(0, exclusive=True)
+    return Constraint(lambda value: word.holds(value) or number.holds(value), f"{word.words}, or {number.words}")
+
+
 def flag() -> Constraint:
     """True or False."""
     return Constraint(lambda value: isinstance(value, bool | np.bool_), "True or False")
@@ -93,6 +99,20 @@ def check_numeric(name: str, table: Any) -> None:
         raise ValueError(
             f"{name} must hold numbers only; these columns do not: {', '.join(bad)}. Drop or encode them first."
         )
+
+
+def check_y_err(y_err: Any, shape: tuple[int, ...]) -> Array:
+    """Known errors of the outputs as `rows x n_y`, where `shape` is that of y."""
+    errors = np.asarray(y_err, dtype=float)
+    if errors.ndim == 1 and shape[1] == 1:
+        errors = errors[:, None]
+    if errors.ndim not in (0, 2) or (errors.ndim == 2 and errors.shape != shape):
+        raise ValueError(
+            f"y_err must be a number, or one for each row and output, of the shape {shape}; got {errors.shape}."
+        )
+    if not np.isfinite(errors).all() or (errors < 0).any():
+        raise ValueError("y_err must hold finite standard deviations of at least 0.")
+    return np.broadcast_to(errors, shape).copy()
 
 
 def in_feature_order(name: str, errors: Any, feature_names: Sequence[str] | None) -> Any:

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from eiv.pages import Cell
 from eiv.paper.figures import CAPTIONS
 from eiv.paper.report import write_report
+from eiv.paper.tables import Tables
 from scenarios import run_tables
 
 
@@ -109,3 +111,9 @@ def test_in_a_browser_the_page_fits_its_window(browser, page, width):
     browser.set_window_size(width, 900)
     browser.get(page.as_uri())
     assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth + 1")
+
+
+def test_the_page_in_docs_is_that_of_the_results(tmp_path):
+    root = Path(__file__).parents[2]
+    page = write_report(Tables.read(root / "results"), tmp_path, tmp_path / "reproduction.md")
+    assert page.read_text() == (root / "docs" / "reproduction.md").read_text()

@@ -128,22 +128,21 @@ def _deviation_scatter(tables: Tables) -> Figure | None:
     names = _simulated(tables)
     if not names:
         return None
-    figure, (row,) = new_figure(1, len(names), (2.9 * len(names), 3.5))
+    figure, (row,) = new_figure(1, len(names), (2.7 * len(names), 3.6))
     for axes, name in zip(row, names, strict=True):
-        largest = 0.0
+        largest, shares = 0.0, []
         for method, marker in zip(METHODS, "+x", strict=True):
             fresh = _points(tables, name, method, "fresh")
             from_truth, from_g_of_x = (fresh["mean"] - fresh["truth"]).abs(), (fresh["mean"] - fresh["g_of_x"]).abs()
-            share = (from_g_of_x < from_truth).mean()
-            label = f"{LABELS[method]}: {100 * share:.0f} % below"
-            axes.scatter(
-                from_truth, from_g_of_x, s=16, marker=marker, color=COLOURS[method], linewidth=0.8, label=label
-            )
+            shares.append(f"{LABELS[method]} {100 * (from_g_of_x < from_truth).mean():.0f} %")
+            look = {"s": 16, "marker": marker, "color": COLOURS[method], "linewidth": 0.8}
+            axes.scatter(from_truth, from_g_of_x, label=LABELS[method], **look)
             largest = max(largest, from_truth.max(), from_g_of_x.max())
         axes.plot([0, largest], [0, largest], ":", color="black", linewidth=1)
-        axes.set(title=name, xlabel="|m − g(ζ)|", aspect="equal")
-        axes.legend(frameon=False, fontsize=8, loc="upper left", handletextpad=0.2)
+        axes.set(xlabel="|m − g(ζ)|", aspect="equal")
+        axes.set_title(f"{name}\nbelow: {', '.join(shares)}", fontsize=9)
     row[0].set_ylabel("|m − g(x)|")
+    figure.legend(*row[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
     return figure
 
 

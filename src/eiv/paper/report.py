@@ -16,29 +16,13 @@ from eiv.files import written_whole
 from eiv.pages import Cell, HtmlFigure, HtmlTable, write_page
 from eiv.paper.claims import Claim, Verdict, check_claims, claims_table
 from eiv.paper.figures import CAPTIONS, draw_figures
+from eiv.paper.remarks import DIFFERENCES, REMARKS
 from eiv.paper.settings import PROFILES, TRAINING
 from eiv.paper.tables import Tables
 
 __all__ = ["write_report"]
 
 PAGE = "report.html"
-DIFFERENCES = (
-    "u in Algorithm 2 is printed with 1/(LK-1) outside the root; eq. (EiV_pred_unc) needs it inside, as it is here.",
-    "Algorithm 2 crosses all thetas with the same five zetas, which loses a fifth of the variance due to the input "
-    "error. Every number is given by the unbiased estimator, too: blocks of thetas with fresh zetas, and as many "
-    "forward passes.",
-    "sigma_y is set to the training RMSE of m(x), the average over 10 pairs (theta, zeta) a row with their Monte Carlo "
-    "error taken out; the paper does not say how many it takes.",
-    "Masks: one a row, shared by its zetas (footnote of the paper). Activation: leaky ReLU with torch's slope 0.01; "
-    "the paper shows it in a sketch only.",
-    "Real data are standardised by the statistics of each training split; columns that do not vary (two in naval) are "
-    "mapped to zero. naval and energy have two targets; the benchmark's first one is taken.",
-    "The g-based Bayesian regression is worded with sigma_y in its band, which would cover the truth too often; the "
-    "paper's figure can only be the uncertainty of the coefficients. Both are in the tables.",
-    "Simulated data, splits and seeds are our own: the paper's are not public. Numbers agree up to their scatter.",
-)
-# What was found out about claims that do not hold. Shown only where the verdict is such.
-REMARKS: dict[str, str] = {}
 
 
 def write_report(tables: Tables, folder: Path, page: Path | None = None) -> Path:

@@ -97,5 +97,5 @@ class Profile:
 
 PROFILES: dict[str, Profile] = {
     "quick": Profile(sets=tuple(SIMULATED), n_networks=4),
-    "full": Profile(sets=tuple(sorted(TRAINING, key=lambda name: name not in SIMULATED)), n_networks=10),
+    "full": Profile(sets=(*SIMULATED, *(name for name in TRAINING if name not in SIMULATED)), n_networks=10),
 }

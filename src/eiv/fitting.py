@@ -1,0 +1,196 @@
+"""From checked tables to trained networks: what `EiVRegressor.fit` and `fit_splits` share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.random import SeedSequence
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from torch import Tensor, nn
+
+from eiv import validation as v
+from eiv.inputs import FlatPrior, InputPrior, LearnedPrior, ZetaDraws, ZetaPosterior
+from eiv.inputs.zeta import stack_posteriors
+from eiv.mlp import fast_stack
+from eiv.networks import NetworkStack, paper_network
+from eiv.posteriors import FAMILIES, WeightPosterior
+from eiv.progress import Report, training_progress
+from eiv.scaling import Scaler
+from eiv.streams import network_seeds
+from eiv.training import Schedule, TrainingResult, train
+from eiv.workers import n_workers, run_tasks
+
+if TYPE_CHECKING:
+    from eiv.regressor import EiVRegressor
+
+Array = NDArray[np.float64]
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+_PRIORS: dict[str, InputPrior | LearnedPrior] = {
+    "flat": FlatPrior(),
+    "normal": LearnedPrior(max_components=1),
+    "mixture": LearnedPrior(),
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Checked training data of one model: `rows x n_x`, errors of X in a form of `eiv.inputs.errors`, `rows x n_y`."""
+
+    x: Array
+    x_err: Array
+    y: Array
+    y_err: Array | None = None
+
+
+def fit_stack(
+    models: Sequence[EiVRegressor], tables: Sequence[Table], on_epoch: Callable[[int], None] | None = None
+) -> None:
+    """Fit models of one kind, on as many rows each, as one stack of networks."""
+    first, stop = models[0], threading.Event()
+    device, dtype = device_of(first.device), DTYPES[first.dtype]
+    seeds: list[SeedSequence] = []
+    inputs: list[ZetaPosterior] = []
+    outputs: list[Tensor] = []
+    output_errors: list[Tensor] = []
+    known_noise: list[Tensor] = []
+    for model, table, prior in zip(models, tables, _fitted_priors(models, tables), strict=True):
+        model._seed = int(check_random_state(model.random_state).randint(2**31))
+        model._n_fitted_networks = model.n_networks
+        model.input_prior_ = prior
+        model._x_scaler = _scaler(table.x, model.standardise)
+        model._y_scaler = _scaler(table.y, model.standardise)
+        model.x_err_ = table.x_err[0] if len(table.x_err) == 1 else None
+        seeds += network_seeds(model._seed, model.n_networks)
+        y = torch.from_numpy((table.y - model._y_scaler.shift) / model._y_scaler.scale)
+        inputs += [model._zeta_posterior(table.x, table.x_err, device, dtype)] * model.n_networks
+        outputs += [y.to(device, dtype)] * model.n_networks
+        if table.y_err is not None:
+            errors = torch.from_numpy(table.y_err / model._y_scaler.scale)
+            output_errors += [errors.to(device, dtype)] * model.n_networks
+        if not isinstance(model.y_noise, str):
+            noise = torch.from_numpy(np.asarray(model.y_noise, dtype=float) / model._y_scaler.scale)
+            known_noise += [noise.to(device, dtype)] * model.n_networks
+
+    schedule = Schedule(
+        epochs=first.epochs,
+        batch_size=first.batch_size,
+        learning_rate=first.learning_rate,
+        n_zeta=first.n_zeta,
+        y_noise_init=first.y_noise_init,
+        y_noise_every=first.y_noise_every,
+        precision=first.precision,
+        zeta_draws=first.zeta_draws,
+        y_noise_rule=first.y_noise if isinstance(first.y_noise, str) else None,
+    )
+
+    def fit_group(posterior: WeightPosterior, group: slice, report: Report | None) -> TrainingResult:
+        return train(
+            posterior,
+            stack_posteriors(inputs[group]),
+            torch.stack(outputs[group]),
+            schedule,
+            seeds[group],
+            report,
+            stop,
+            y_err=torch.stack(output_errors[group]) if output_errors else None,
+            y_noise=torch.stack(known_noise[group]) if known_noise else None,
+        )
+
+    whole = _new_posterior(first, seeds, device)
+    n_zeta = 1 if inputs[0].is_exact else ZetaDraws.of(first.zeta_draws, first.n_zeta, inputs[0]).n_zeta
+    work = first.batch_size * n_zeta * whole.stack.width**2
+    size = -(-len(seeds) // n_workers(len(seeds), device, work))
+    groups = [slice(start, start + size) for start in range(0, len(seeds), size)]
+    posteriors = whole.split([len(seeds[group]) for group in groups])
+    y_scale = float(np.sqrt(np.mean(first._y_scaler.scale**2)))
+    with training_progress(schedule.epochs, y_scale, first.verbose, on_epoch) as report:
+        tasks = [
+            partial(fit_group, posterior, group, report if group.start == 0 else None)
+            for posterior, group in zip(posteriors, groups, strict=True)
+        ]
+        results = run_tasks(tasks, device, stop, whole.stack.width)
+
+    sizes = [model.n_networks for model in models]
+    posterior = posteriors[0].join(posteriors[1:])
+    y_noise = torch.cat([result.y_noise for result in results])
+    losses = torch.cat([result.losses for result in results], dim=1)
+    parts = zip(posterior.split(sizes), y_noise.split(sizes), losses.split(sizes, dim=1), strict=True)
+    for model, (part, noise, curve) in zip(models, parts, strict=True):
+        model.posterior_ = part
+        model.y_noise_ = noise.double().square().mean(0).sqrt().cpu().numpy() * model._y_scaler.scale
+        model.loss_curve_ = curve.double().cpu().numpy()
+
+
+def _new_posterior(model: EiVRegressor, seeds: Sequence[SeedSequence], device: torch.device) -> WeightPosterior:
+    """The weight posterior of fresh networks with these seeds."""
+    n_inputs, n_outputs = model.n_features_in_, model.n_outputs_
+
+    def build() -> nn.Module:
+        if model.module is not None:
+            try:
+                return model.module(n_inputs, n_outputs)
+            except TypeError as error:
+                raise TypeError(f"module must take (n_inputs, n_outputs); calling it failed: {error}") from error
+        return paper_network(n_inputs, n_outputs, model.hidden_units, model.n_hidden, model.dropout)
+
+    stack = NetworkStack(build, n_inputs, n_outputs, seeds, device, DTYPES[model.dtype])
+    return FAMILIES[model.posterior](fast_stack(stack, model.precision), model.weight_penalty)
+
+
+def _scaler(values: Array, standardise: bool) -> Scaler:
+    return Scaler.fit(values) if standardise else Scaler.identity(values.shape[1])
+
+
+def input_prior_of(prior: object, error_model: str) -> InputPrior | LearnedPrior:
+    """The input prior that the arguments of a model stand for, to be fitted or not."""
+    if isinstance(prior, str):
+        v.check_option("input_prior", prior, tuple(_PRIORS))
+    elif isinstance(prior, type) or not (hasattr(prior, "posterior") or hasattr(prior, "fit")):
+        raise TypeError(
+            f"input_prior must be 'flat', 'normal', 'mixture' or an input prior such as eiv.NormalPrior(std=1.0), "
+            f"got {prior!r}."
+        )
+    if error_model == "berkson":
+        return FlatPrior()
+    return _PRIORS[prior] if isinstance(prior, str) else prior  # type: ignore[return-value]
+
+
+def _fitted_priors(models: Sequence[EiVRegressor], tables: Sequence[Table]) -> list[InputPrior]:
+    """The input priors of the models, learned side by side on the cores: their products are small."""
+    tasks = [
+        partial(_fitted_prior, input_prior_of(model.input_prior, model.error_model), table)
+        for model, table in zip(models, tables, strict=True)
+    ]
+    return run_tasks(tasks, torch.device("cpu"))
+
+
+def _fitted_prior(prior: InputPrior | LearnedPrior, table: Table) -> InputPrior:
+    """The prior itself, or what it learns from the training rows; without errors there is nothing to learn."""
+    if not hasattr(prior, "fit"):
+        return prior
+    if not table.x_err.any():
+        return FlatPrior()
+    fitted: InputPrior = prior.fit(torch.from_numpy(table.x), torch.from_numpy(table.x_err))
+    return fitted
+
+
+def device_of(device: str) -> torch.device:
+    """The device that an argument stands for."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}.") from error
+    if found.type not in ("cpu", "cuda"):
+        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}.")
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device {device!r} was asked for, but torch sees no GPU here. Use device='auto' or 'cpu'.")
+    return found
