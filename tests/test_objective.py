@@ -9,7 +9,7 @@ from torch.distributions import Normal
 from conftest import CPU, small_posterior
 from eiv.inputs import ZetaPosterior
 from eiv.networks import NetworkStack
-from eiv.objective import bound, log_likelihood, loss
+from eiv.objective import add_loss_gradient, bound, choose_zetas, chosen_gradient, log_likelihood, loss, noise_constant
 from eiv.streams import Streams
 
 N_ROWS, X_ERR = 400, 0.3
@@ -75,3 +75,34 @@ def test_a_far_outlier_leaves_loss_and_gradient_finite(dtype):
     assert value.isfinite().all()
     assert f.grad.isfinite().all()
     assert f.grad.abs().sum() > 0
+
+
+def test_the_chosen_zetas_give_the_gradient_of_the_bound(dtype):
+    """Mean over many independent sets of candidates: the gradient with respect to a shift of f, against autograd."""
+    generator = torch.Generator().manual_seed(0)
+    f = torch.randn(1, 20_000, 32, 1, generator=generator, dtype=dtype)
+    y, inverse_noise = torch.full((1, 20_000, 1), 0.7, dtype=dtype), torch.full((1, 1), 4.0, dtype=dtype)
+    shift = torch.zeros((), dtype=dtype, requires_grad=True)
+    (-bound(f + shift, y, 1 / inverse_noise)).sum().backward()
+    total = torch.zeros(1, dtype=dtype)
+    levels = (torch.arange(4) + torch.rand(1, 20_000, 1, generator=generator, dtype=dtype)) / 4
+    chosen = choose_zetas(f, y, inverse_noise, total, 1.0, levels)
+    found = chosen_gradient(torch.take_along_dim(f, chosen.unsqueeze(-1), 2), y, inverse_noise)
+    # In trials the mean over 20,000 rows scatters by 0.012 about that of all candidates.
+    assert found.sum().item() == pytest.approx(shift.grad.item(), abs=0.05)
+    expected = -bound(f, y, 1 / inverse_noise) - noise_constant(1 / inverse_noise)
+    torch.testing.assert_close(total, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_noise_of_each_row_enters_as_it_should():
+    """Rows of different noise one by one, and together."""
+    f, y = torch.randn(2, 3, 5, 2, dtype=torch.float64), torch.randn(2, 3, 2, dtype=torch.float64)
+    noise = torch.rand(2, 3, 2, dtype=torch.float64) + 0.5
+    alone = torch.stack([bound(f[:, i : i + 1], y[:, i : i + 1], noise[:, i]) for i in range(3)]).mean(0)
+    torch.testing.assert_close(bound(f, y, noise), alone)
+    total = torch.zeros(2, dtype=torch.float64)
+    needs = f.clone().requires_grad_(True)
+    (-bound(needs, y, noise)).sum().backward()
+    found = add_loss_gradient(f.clone(), y, 1 / noise, total, 1.0)
+    torch.testing.assert_close(found, needs.grad)
+    torch.testing.assert_close(total + noise_constant(noise), -bound(f, y, noise))

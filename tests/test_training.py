@@ -7,8 +7,11 @@ from torch import nn
 
 from conftest import CPU, small_posterior
 from eiv.inputs import ZetaPosterior
+from eiv.mlp import fast_stack
 from eiv.networks import NetworkStack
 from eiv.noise import noise_by_error
+from eiv.optim import FlatAdam
+from eiv.posteriors import BernoulliDropout
 from eiv.streams import Streams
 from eiv.training import Schedule, TrainingDivergedError, train
 
@@ -186,3 +189,38 @@ def test_training_that_diverges_says_so_and_what_to_change():
     y[0, 3] = float("inf")
     with pytest.raises(TrainingDivergedError, match=r"diverged in epoch 1.*learning_rate \(now 0\.001\)"):
         train(small_posterior(1), inputs, y, SCHEDULE, SeedSequence(0).spawn(1))
+
+
+def test_the_step_size_falls_to_zero_at_the_end():
+    schedule = Schedule(**{**SCHEDULE.__dict__, "learning_rate_decay": 0.5})
+    assert [schedule.rate_at(done) for done in (0.0, 0.5, 0.75, 1.0)] == pytest.approx([1e-3, 1e-3, 0.5e-3, 0.0])
+    assert SCHEDULE.rate_at(0.99) == SCHEDULE.learning_rate
+
+
+def test_a_step_size_of_zero_moves_nothing():
+    posterior = small_posterior(1)
+    adam = FlatAdam(posterior.parameters, learning_rate=0.1)
+    before = adam.values.clone()
+    adam.gradient.fill_(1.0)
+    adam.learning_rate = 0.0
+    adam.step()
+    assert torch.equal(adam.values, before)
+
+
+def test_informed_zetas_train_alike_with_and_without_autograd():
+    """The fast path and autograd make the same choice and the same step."""
+    results = []
+    for fast in (True, False):
+        posterior = small_posterior(2, dtype=torch.float64)
+        if fast:
+            posterior = BernoulliDropout(fast_stack(posterior.stack), posterior.weight_penalty)
+        x = torch.linspace(-1, 1, 40, dtype=torch.float64).reshape(1, 40, 1).expand(2, 40, 1)
+        schedule = Schedule(
+            epochs=3, batch_size=16, learning_rate=1e-2, n_zeta=16, y_noise_init=0.3, y_noise_every=9,
+            zeta_draws="informed",
+        )  # fmt: skip
+        inputs = ZetaPosterior(x, torch.full((1, 1, 1), 0.2, dtype=torch.float64))
+        result = train(posterior, inputs, 2 * x, schedule, SeedSequence(0).spawn(2))
+        results.append((torch.cat([p.detach().flatten() for p in posterior.parameters]), result.losses))
+    torch.testing.assert_close(results[0][0], results[1][0], rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(results[0][1], results[1][1], rtol=0.05, atol=0.01)  # the KL term as it is at the end

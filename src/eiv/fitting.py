@@ -82,6 +82,7 @@ def fit_stack(
         epochs=first.epochs,
         batch_size=first.batch_size,
         learning_rate=first.learning_rate,
+        learning_rate_decay=first.learning_rate_decay,
         n_zeta=first.n_zeta,
         y_noise_init=first.y_noise_init,
         y_noise_every=first.y_noise_every,

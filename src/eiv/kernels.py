@@ -99,14 +99,16 @@ if importlib.util.find_spec("triton") is not None:
     def _adam(p, g, m, v, step, n, rate, decay, BLOCK: tl.constexpr):
         at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
         inside = at < n
-        t = tl.load(step)
+        t, size_of_step = tl.load(step), tl.load(rate)
         value = tl.load(p + at, mask=inside)
         gradient = tl.load(g + at, mask=inside) + decay * value
         first = tl.load(m + at, mask=inside)
         first = first + 0.1 * (gradient - first)
         second = 0.999 * tl.load(v + at, mask=inside) + 0.001 * gradient * gradient
         size = tl.sqrt(second / (1 - tl.exp(t * -0.0010005003335835335))) + 1e-8  # log 0.999
-        tl.store(p + at, value - rate / (1 - tl.exp(t * -0.10536051565782628)) * first / size, mask=inside)  # log 0.9
+        tl.store(
+            p + at, value - size_of_step / (1 - tl.exp(t * -0.10536051565782628)) * first / size, mask=inside
+        )  # log 0.9
         tl.store(m + at, first, mask=inside)
         tl.store(v + at, second, mask=inside)
 
@@ -139,7 +141,7 @@ def add_loss_gradient(f: Tensor, y: Tensor, inverse_noise: Tensor, loss: Tensor,
     return df
 
 
-def adam(parameters: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: Tensor, rate: float, decay: float) -> None:
-    """Move flat `parameters` by Adam with its usual constants; `step` counts from 1 and lives on the device."""
+def adam(parameters: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: Tensor, rate: Tensor, decay: float) -> None:
+    """Move flat `parameters` by Adam with its usual constants; `step` (from 1) and `rate` live on the device."""
     n, block = parameters.numel(), 1024
     _adam[(triton.cdiv(n, block),)](parameters, gradient, m, v, step, n, rate, decay, block, num_warps=4)

@@ -15,7 +15,7 @@ __all__ = ["NOISE_RULES", "noise_by_bound", "noise_by_error", "with_known_errors
 
 NOISE_RULES = ("rmse", "residual", "likelihood")
 _PAIRS = 10  # draws of (theta, zeta) a row behind its mean
-_THETAS = 4  # weight draws a row behind the bound
+_THETAS = 2  # weight draws a row behind the bound
 _MOST_ROWS = 10_000  # that the bound looks at
 _ITERATIONS = 30
 _BLOCK_VALUES = 2**20  # of the widest layer and one network, in one pass

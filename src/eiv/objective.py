@@ -10,7 +10,15 @@ from torch import Tensor
 from eiv import kernels
 from eiv.stable import log_mean_exp
 
-__all__ = ["add_loss_gradient", "bound", "log_likelihood", "loss", "noise_constant"]
+__all__ = [
+    "add_loss_gradient",
+    "bound",
+    "choose_zetas",
+    "chosen_gradient",
+    "log_likelihood",
+    "loss",
+    "noise_constant",
+]
 
 
 def log_likelihood(f: Tensor, y: Tensor, y_noise: Tensor) -> Tensor:
@@ -135,6 +143,60 @@ def add_loss_gradient(
         terms += log_weights
     total.sub_(log_mean_exp(terms, dim=-1).sum(-1), alpha=weight / n_rows)
     return residuals.mul_(inverse).mul_(terms.softmax(-1).div_(n_rows).unsqueeze(-1))
+
+
+def choose_zetas(f: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor, weight: float, levels: Tensor) -> Tensor:
+    r"""Choose, of the zetas of a row, those that explain its y: draws from the posterior given x and y.
+
+    .. math:: P(l) = w_l = \frac{p(y | \theta, \zeta_l)}{\sum_{l'} p(y | \theta, \zeta_{l'})}, \qquad
+              \nabla \log \frac1L \sum_l p(y | \theta, \zeta_l) = \sum_l w_l \nabla \log p(y | \theta, \zeta_l)
+
+    The gradient of the bound is a mean over that distribution, so a few zetas drawn from it stand for all L.
+
+    Args:
+        f: `S x B x L x n_y`, the network's output for the candidates.
+        y: `S x B x n_y`.
+        inverse_noise: `S x n_y`, 1 / sigma_y; `S x B x n_y` where rows differ.
+        total: `S`; the negative bound with all candidates, less `noise_constant`, times `weight`, is added to it.
+        weight: the share of this minibatch.
+        levels: `S x B x n_kept`, uniform between 0 and 1; evenly spaced ones with a common random shift choose best.
+
+    Returns:
+        The positions of those chosen, `S x B x n_kept`.
+
+    Examples:
+        >>> import torch
+        >>> f = torch.tensor([-1.0, 0.0, 1.0]).reshape(1, 1, 3, 1)
+        >>> levels = torch.tensor([[[0.2, 0.7]]])
+        >>> choose_zetas(f, torch.ones(1, 1, 1), torch.full((1, 1), 10.0), torch.zeros(1), 1.0, levels)
+        tensor([[[2, 2]]])
+
+    """
+    terms = (f - y.unsqueeze(2)).mul_(_of_draws(inverse_noise)).square().sum(-1).mul_(-0.5)
+    total.sub_(log_mean_exp(terms, dim=-1).sum(-1), alpha=weight / y.shape[1])
+    return torch.searchsorted(terms.softmax(-1).cumsum(-1), levels.contiguous()).clamp_max(f.shape[2] - 1)
+
+
+def chosen_gradient(f: Tensor, y: Tensor, inverse_noise: Tensor) -> Tensor:
+    r"""The gradient of the negative bound with respect to f at zetas that `choose_zetas` has chosen.
+
+    .. math:: \frac{1}{M L} \frac{f_{ml} - y_m}{\sigma_y^2}
+
+    Args:
+        f: `S x B x L x n_y`; it is overwritten.
+        y: `S x B x n_y`.
+        inverse_noise: `S x n_y`, 1 / sigma_y; `S x B x n_y` where rows differ.
+
+    Returns:
+        `S x B x L x n_y`.
+
+    Examples:
+        >>> import torch
+        >>> chosen_gradient(torch.ones(1, 1, 2, 1), torch.zeros(1, 1, 1), torch.ones(1, 1)).flatten()
+        tensor([0.5000, 0.5000])
+
+    """
+    return f.sub_(y.unsqueeze(2)).mul_(_of_draws(inverse_noise).square()).div_(f.shape[1] * f.shape[2])
 
 
 def noise_constant(y_noise: Tensor) -> Tensor:

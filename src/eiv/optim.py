@@ -23,11 +23,13 @@ class FlatAdam:
     """
 
     def __init__(self, parameters: Sequence[Tensor], learning_rate: float, weight_decay: float = 0.0) -> None:
-        self.learning_rate, self.weight_decay = learning_rate, weight_decay
+        self.weight_decay = weight_decay
         sizes = [-(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT for parameter in parameters]
         like = parameters[0].detach()
         self.values, self.gradient, self._m, self._v = (like.new_zeros(sum(sizes)) for _ in range(4))
         self._step = torch.zeros((), dtype=torch.float32, device=like.device)
+        self._rate = torch.zeros((), dtype=torch.float32, device=like.device)  # a CUDA graph reads it from there
+        self.learning_rate = learning_rate
         self._starts = [sum(sizes[:i]) for i in range(len(sizes))]
         self.gradients: list[Tensor] = []
         views = zip(self.values.split(sizes), self.gradient.split(sizes), strict=True)
@@ -36,6 +38,16 @@ class FlatAdam:
             parameter.data = view.copy_(parameter.detach())
             parameter.grad = gradient[: parameter.numel()].view_as(parameter)
             self.gradients.append(parameter.grad)
+
+    @property
+    def learning_rate(self) -> float:
+        """The step size, which may change between steps."""
+        return self._learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        self._learning_rate = value
+        self._rate.fill_(value)
 
     @torch.no_grad()
     def step(self) -> None:
@@ -52,7 +64,7 @@ class FlatAdam:
         state = [buffer[part] for buffer in (self.values, self._m, self._v)]
         values, m, v = state
         if kernels.available(self.values.device) and self.values.dtype == torch.float32:
-            kernels.adam(values, gradient, m, v, self._step, self.learning_rate, self.weight_decay)
+            kernels.adam(values, gradient, m, v, self._step, self._rate, self.weight_decay)
             return
         # The call behind torch.optim.Adam(fused=True): on small networks the layers above it take longer than itself.
         torch._fused_adam_(

@@ -28,6 +28,7 @@ from eiv.streams import network_seeds
 __all__ = ["EiVRegressor", "fit_splits"]
 
 Array = NDArray[np.float64]
+_MOST_ZETAS = 5  # of a block of a prediction: as many as its thetas
 _KEPT_DRAWS = 2**26  # values of draws that a prediction keeps without being asked to
 _SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
     "unbiased": BlockSampler,
@@ -56,7 +57,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             mean and covariance learned from X and its errors); "mixture" (a Gaussian mixture, learned likewise); or an
             object such as `eiv.NormalPrior(std, mean)`, `eiv.MixturePrior` or `eiv.LearnedPrior`.
         zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
-            "sobol" or "gauss_hermite" (`n_zeta` nodes along each of three noisy features at most); see
+            "sobol", "informed" (of `n_zeta` candidates those that explain y) or "gauss_hermite" (`n_zeta` nodes along
+            each of three noisy features at most); see
             `eiv.inputs.ZetaDraws`. Predictions draw independent zetas, as the split of their variance needs.
         posterior: the family of the weight posterior: "bernoulli_dropout".
         module: a callable `(n_inputs, n_outputs) -> torch.nn.Module` with dropout layers of its own, or None for the
@@ -68,13 +70,16 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         epochs: how often training visits each row.
         batch_size: rows of a minibatch.
         learning_rate: Adam's step size.
+        learning_rate_decay: the share of the training, at its end, over which the step size falls linearly to zero; 0
+            leaves it as it is.
         y_noise: sigma_y, the noise of the output: "rmse" (the paper), the training RMSE of m(x); "residual", the same
             less the uncertainty of f(zeta), which that error holds too; "likelihood", what maximises the bound; or a
             known value in units of y.
         y_noise_init: sigma_y before its first update, as a share of the spread of y (in units of y where `standardise`
             is False).
         y_noise_every: sigma_y is renewed every this many epochs, and once at the end if there are fewer.
-        n_zeta: L, draws of the true input per row in training, and per block of a prediction.
+        n_zeta: L, draws of the true input per row in training. A prediction takes as many for each of its blocks, five
+            at most.
         n_theta: K, draws of the weights per network in a prediction.
         n_networks: networks that are trained and whose draws are pooled.
         standardise: whether X and y are brought to mean 0 and standard deviation 1 first, and their errors with them.
@@ -123,6 +128,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         "epochs": v.integer(1),
         "batch_size": v.integer(1),
         "learning_rate": v.real(0, exclusive=True),
+        "learning_rate_decay": v.real(0, below=1.0001),
         "y_noise": v.option_or_real(*NOISE_RULES),
         "y_noise_init": v.real(0, exclusive=True),
         "y_noise_every": v.integer(1),
@@ -151,6 +157,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         epochs: int = 100,
         batch_size: int = 16,
         learning_rate: float = 1e-3,
+        learning_rate_decay: float = 0.0,
         y_noise: Literal["rmse", "residual", "likelihood"] | float = "rmse",
         y_noise_init: float = 0.5,
         y_noise_every: int = 40,
@@ -177,6 +184,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.learning_rate_decay = learning_rate_decay
         self.y_noise = y_noise
         self.y_noise_init = y_noise_init
         self.y_noise_every = y_noise_every
@@ -277,10 +285,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("n_zeta must be at least 2 to predict inputs that have errors, got 1.")
 
         seeds = network_seeds(self._seed, self._n_fitted_networks)
-        sampler: FunctionSampler = _SAMPLERS[method](
-            self.posterior_, x.shape[1], self.n_theta, 1 if exact else self.n_zeta, seeds
-        )
-        n_values = self.n_theta * len(seeds) * (1 if exact else self.n_zeta) * len(x) * self.n_outputs_
+        n_zeta = 1 if exact else min(self.n_zeta, _MOST_ZETAS)
+        sampler: FunctionSampler = _SAMPLERS[method](self.posterior_, x.shape[1], self.n_theta, n_zeta, seeds)
+        n_values = self.n_theta * len(seeds) * n_zeta * len(x) * self.n_outputs_
         keep = n_values <= _KEPT_DRAWS if keep_draws is None else keep_draws
         moments = np.empty((3, len(x), self.n_outputs_))
         kept: list[NDArray[np.floating[Any]]] = []

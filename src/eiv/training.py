@@ -16,7 +16,7 @@ from eiv.inputs.draws import ZetaDraws
 from eiv.inputs.zeta import ZetaPosterior, take_rows
 from eiv.mlp import MLPStack
 from eiv.noise import noise_by_bound, noise_by_error, with_known_errors
-from eiv.objective import add_loss_gradient, noise_constant
+from eiv.objective import add_loss_gradient, choose_zetas, chosen_gradient, log_likelihood, noise_constant
 from eiv.objective import loss as mc_loss
 from eiv.optim import FlatAdam
 from eiv.posteriors import WeightDraw, WeightPosterior
@@ -53,7 +53,8 @@ class Schedule:
     Attributes:
         epochs: n_train.
         batch_size: M, the rows of a minibatch; the last one of an epoch may be smaller.
-        learning_rate: Adam's step size.
+        learning_rate: Adam's step size at the start.
+        learning_rate_decay: the share of the training, at its end, over which that falls linearly to zero.
         n_zeta: L, the zetas drawn for each row.
         y_noise_init: sigma_y before its first update, in units of the y that is trained on.
         y_noise_every: n, sigma_y is renewed at the end of every n-th epoch; once at the end where there are fewer.
@@ -76,6 +77,12 @@ class Schedule:
     precision: str = "auto"
     y_noise_rule: str | None = "rmse"
     zeta_draws: str = "monte_carlo"
+    learning_rate_decay: float = 0.0
+
+    def rate_at(self, done: float) -> float:
+        """The step size where a share `done` of the training lies behind."""
+        left = 1 - done
+        return self.learning_rate * min(1.0, left / self.learning_rate_decay if self.learning_rate_decay else 1.0)
 
 
 @dataclass(frozen=True)
@@ -164,6 +171,7 @@ def _train(
     y_noise: Tensor | None,
 ) -> TrainingResult:
     n_networks, n_rows, n_outputs = y.shape
+    inputs = inputs.for_training()
     draws = None if inputs.is_exact else ZetaDraws.of(schedule.zeta_draws, schedule.n_zeta, inputs)
     labels = y if y_err is None else torch.cat([y, y_err], dim=-1)
     blocks = _Blocks(posterior, inputs, labels, draws, schedule.batch_size, seeds)
@@ -176,12 +184,16 @@ def _train(
     step = _step_for(posterior, schedule.learning_rate, n_rows)
     step.log_weights = None if draws is None else draws.log_weights(y.dtype, y.device)
 
+    sizes = [n_outputs, 0 if y_err is None else n_outputs, draws.n_kept if draws else 0]
+
     def run_block(values: Sequence[Tensor]) -> None:
         names = blocks.draw_names
         for zeta, labels, *weights in zip(*(value.split(schedule.batch_size, dim=1) for value in values), strict=True):
-            targets, *known = labels.split(n_outputs, dim=-1)
-            inverse = 1 / with_known_errors(y_noise, known[0]) if known else inverse_noise
-            step(dict(zip(names, weights, strict=True)), zeta, targets, inverse, epoch_loss)
+            targets, known, levels = labels.split(sizes, dim=-1)
+            inverse = inverse_noise if y_err is None else 1 / with_known_errors(y_noise, known)
+            step(
+                dict(zip(names, weights, strict=True)), zeta, targets, inverse, epoch_loss, levels if sizes[2] else None
+            )
 
     def renewed_noise() -> Tensor:
         if schedule.y_noise_rule == "likelihood" and draws is not None:
@@ -192,9 +204,10 @@ def _train(
     looked = time.perf_counter()
     for epoch in range(1, schedule.epochs + 1):
         epoch_loss.zero_()
-        for zeta, weights, targets in blocks.epoch():
+        for part, (zeta, weights, targets) in enumerate(blocks.epoch()):
             if stop is not None and stop.is_set():
                 raise InterruptedError("Training was stopped.")
+            step.adam.learning_rate = schedule.rate_at((epoch - 1 + part * blocks.size / n_rows) / schedule.epochs)
             replay([zeta, targets, *weights.values()])
         losses[epoch - 1] = epoch_loss + step.rest_of_loss(with_known_errors(y_noise, y_err))
         last = epoch == schedule.epochs
@@ -242,7 +255,7 @@ class _Blocks:
         self.size = self.n_rows if whole_epochs else ahead // batch_size * batch_size
         self._ahead = whole_epochs * self.n_rows or self.size  # rows whose random numbers are drawn in one go
         self._used = self._ahead
-        self._noise = y.new_empty(0)
+        self._noise = self._shifts = y.new_empty(0)
         self._draws: WeightDraw = {}
 
     @property
@@ -251,18 +264,28 @@ class _Blocks:
         return list(self._draws)
 
     def epoch(self) -> Iterator[tuple[Tensor, WeightDraw, Tensor]]:
-        """Zetas `S x rows x L x n_x` (L = 1 for exact inputs), a weight draw a row, and outputs `S x rows x n_y`."""
+        """Zetas `S x rows x L x n_x` (L = 1 for exact inputs), a weight draw a row, and labels.
+
+        Labels are outputs `S x rows x n_y`, with the levels of an informed choice of zetas behind them.
+        """
         for rows in self._shuffle.permutations(self.n_rows).split(self.size, dim=1):
             taken, fresh = self.inputs.take(rows), self._fresh(rows.shape[1])
             zeta = taken.draw(self._noise[:, fresh]) if self.draws else taken.mean.unsqueeze(2)
             draw = {name: values[:, fresh] for name, values in self._draws.items()}
-            yield zeta, draw, take_rows(self.y, rows)
+            labels = take_rows(self.y, rows)
+            n_kept = self.draws.n_kept if self.draws else 0
+            if n_kept:
+                spaced = torch.arange(n_kept, dtype=labels.dtype, device=labels.device)
+                labels = torch.cat([labels, (spaced + self._shifts[:, fresh]) / n_kept], dim=-1)
+            yield zeta, draw, labels
 
     def _fresh(self, n_rows: int) -> slice:
         """Where the random numbers for `n_rows` rows stand that have not been used."""
         if self._used + n_rows > self._ahead:
             if self.draws:
                 self._noise = self.draws.base(self._zetas, self._ahead)
+                if self.draws.n_kept:
+                    self._shifts = self._zetas.uniform(self._ahead, 1)
             self._draws = self.posterior.draw(self._weights, self._ahead)
             self._used = 0
         self._used += n_rows
@@ -288,14 +311,34 @@ class _Step:
     def __init__(self, posterior: WeightPosterior, n_rows: int, adam: FlatAdam) -> None:
         self.posterior, self.n_rows, self.adam = posterior, n_rows, adam
 
-    def __call__(self, draw: WeightDraw, zeta: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor) -> None:
-        """Move the weights for a minibatch `S x B x L x n_x`, and add its share of the epoch's loss to `total`, `S`."""
-        f = self.posterior.evaluate(draw, zeta)
-        loss = mc_loss(f, y, 1 / inverse_noise, self.posterior.kl(), self.n_rows, self.log_weights)  # (mcloss)
+    def __call__(
+        self,
+        draw: WeightDraw,
+        zeta: Tensor,
+        y: Tensor,
+        inverse_noise: Tensor,
+        total: Tensor,
+        levels: Tensor | None = None,
+    ) -> None:
+        """Move the weights for a minibatch `S x B x L x n_x`, and add its share of the epoch's loss to `total`, `S`.
+
+        With `levels`, `S x B x n_kept`, zetas are chosen by y.
+        """
         self.adam.gradient.zero_()
-        loss.sum().backward()
+        share, y_noise, kl = y.shape[1] / self.n_rows, 1 / inverse_noise, self.posterior.kl()
+        if levels is not None:
+            with torch.no_grad():
+                candidates = self.posterior.evaluate(draw, zeta)
+                zeta = _taken(zeta, choose_zetas(candidates, y, inverse_noise, total, share, levels))
+            likelihood = log_likelihood(self.posterior.evaluate(draw, zeta), y, y_noise).mean((1, 2))
+            (kl / self.n_rows - likelihood).sum().backward()
+            total.add_((noise_constant(y_noise) + kl / self.n_rows).detach(), alpha=share)
+        else:
+            f = self.posterior.evaluate(draw, zeta)
+            loss = mc_loss(f, y, y_noise, kl, self.n_rows, self.log_weights)  # (mcloss)
+            loss.sum().backward()
+            total.add_(loss.detach(), alpha=share)
         self.adam.step()
-        total.add_(loss.detach(), alpha=y.shape[1] / self.n_rows)
 
     def rest_of_loss(self, y_noise: Tensor) -> Tensor | float:
         """What the steps of an epoch leave out of eq. (mcloss)."""
@@ -318,10 +361,22 @@ class _MLPStep(_Step):
         self.rest = [adam.part(i) for i in rest]
 
     @torch.no_grad()
-    def __call__(self, draw: WeightDraw, zeta: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor) -> None:
+    def __call__(
+        self,
+        draw: WeightDraw,
+        zeta: Tensor,
+        y: Tensor,
+        inverse_noise: Tensor,
+        total: Tensor,
+        levels: Tensor | None = None,
+    ) -> None:
         """Move the weights for a minibatch; its loss less what does not depend on the data is added to `total`."""
         f, share = self.stack.forward(draw, zeta), y.shape[1] / self.n_rows
-        df = add_loss_gradient(f, y, inverse_noise, total, share, self.log_weights)
+        if levels is not None:
+            zeta = _taken(zeta, choose_zetas(f, y, inverse_noise, total, share, levels))
+            df = chosen_gradient(self.stack.forward(draw, zeta), y, inverse_noise)
+        else:
+            df = add_loss_gradient(f, y, inverse_noise, total, share, self.log_weights)
         if not self.piecewise:
             self.stack.backward(df, self.adam.gradients)
             self.adam.step()
@@ -338,6 +393,11 @@ class _MLPStep(_Step):
     def rest_of_loss(self, y_noise: Tensor) -> Tensor | float:
         """The constant of sigma_y, and the KL term at the end of the epoch, whose gradient is Adam's weight decay."""
         return noise_constant(y_noise) + self.posterior.kl().detach() / self.n_rows
+
+
+def _taken(zeta: Tensor, chosen: Tensor) -> Tensor:
+    """Zetas `S x B x L x n_x` at the positions `S x B x n_kept`."""
+    return torch.take_along_dim(zeta, chosen.unsqueeze(-1), dim=2)
 
 
 def _step_for(posterior: WeightPosterior, learning_rate: float, n_rows: int) -> _Step:

@@ -217,3 +217,23 @@ def test_a_normal_posterior_is_a_mixture_of_one():
 def test_bad_mixtures_are_refused(weights, means, covariances):
     with pytest.raises(ValueError, match="MixturePrior"):
         MixturePrior(weights, means, covariances).posterior(X, torch.ones(1, 2).double())
+
+
+def test_a_table_of_quantiles_draws_as_the_mixture_does():
+    generator = torch.Generator().manual_seed(3)
+    means = torch.randn(2, 50, 3, 1, generator=generator, dtype=torch.float64)
+    stds = 0.2 + torch.rand(2, 50, 3, 1, generator=generator, dtype=torch.float64)
+    mixture = ZetaMixture.of(torch.randn(2, 50, 3, generator=generator, dtype=torch.float64), means, stds)
+    noise = torch.randn(2, 50, 200, 1, generator=generator, dtype=torch.float64)
+    table = mixture.for_training()
+    off = (table.draw(noise) - mixture.draw(noise)).abs() / mixture.std.unsqueeze(-2)
+    assert off.mean() < 1e-3
+    assert (off > 0.01).double().mean() < 0.01  # between peaks
+    rows = torch.tensor([[3, 1], [0, 4]])
+    chosen = table.take(rows).draw(noise[:, :2])
+    torch.testing.assert_close(chosen[0, 0], table.draw(noise[:, :1].expand(-1, 50, -1, -1))[0, 3])
+
+
+def test_a_normal_posterior_needs_no_table():
+    zeta = ZetaPosterior(torch.zeros(1, 3, 2), torch.ones(1, 1, 2))
+    assert zeta.for_training() is zeta

@@ -6,7 +6,7 @@ from eiv.inputs.learned import LearnedPrior
 from eiv.inputs.mixture import MixturePrior
 from eiv.inputs.priors import FlatPrior, InputPrior, NormalPrior
 from eiv.inputs.repeats import Repeats, errors_from_repeats
-from eiv.inputs.zeta import ZetaMixture, ZetaPosterior
+from eiv.inputs.zeta import ZetaMixture, ZetaPosterior, ZetaTable
 
 __all__ = [
     "ZETA_DRAWS",
@@ -20,6 +20,7 @@ __all__ = [
     "ZetaDraws",
     "ZetaMixture",
     "ZetaPosterior",
+    "ZetaTable",
     "errors_from_repeats",
     "relative",
 ]

@@ -18,6 +18,7 @@ __all__ = ["ZETA_DRAWS", "ZetaDraws"]
 
 _LEAST = 2.0**-24  # distance of a uniform number from 0 and 1 in float32
 _MOST_NOISY, _MOST_NODES = 3, 1000
+_CANDIDATES = 8  # for each zeta that an informed choice keeps
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class ZetaDraws:
     - "antithetic": in pairs e, -e.
     - "stratified": one in each of L slices of equal probability, for every noisy feature (a Latin hypercube).
     - "sobol": a Sobol sequence with a random digital shift for each row and step; best where L is a power of two.
+    - "informed": stratified candidates, of which training keeps an eighth by how well they explain y (see
+      `eiv.objective.choose_zetas`): a sharp look where sigma_y is small against what the error of x moves f by.
     - "gauss_hermite": the nodes and weights of Gauss-Hermite quadrature, `n_zeta` along each of three noisy features
       at most. A mixture of several components can have one noisy feature; its nodes are quantiles.
 
@@ -73,6 +76,11 @@ class ZetaDraws:
             return cls(kind, n_zeta ** len(used), inputs.n_base, used)
         component = range(inputs.mean.shape[-1], inputs.n_base)
         return cls(kind, n_zeta, inputs.n_base, (*used, *component))
+
+    @property
+    def n_kept(self) -> int:
+        """How many of the L zetas of a row go into the gradient; 0 for all."""
+        return max(2, self.n_zeta // _CANDIDATES) if self.kind == "informed" else 0
 
     def base(self, streams: Streams, n_rows: int) -> Tensor:
         """Standard normal noise for `ZetaPosterior.draw`: `S x rows x L x n_base`."""
@@ -139,6 +147,7 @@ _METHODS: dict[str, Callable[[Streams, int, int, int], Tensor]] = {
     "antithetic": _antithetic,
     "stratified": _stratified,
     "sobol": _sobol,
+    "informed": _stratified,
     "gauss_hermite": _gauss_hermite,
 }
 ZETA_DRAWS = tuple(_METHODS)
