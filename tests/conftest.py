@@ -7,6 +7,7 @@ from numpy.random import SeedSequence
 
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import BernoulliDropout
+from eiv.products import check_precision
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -15,6 +16,14 @@ CPU = torch.device("cpu")
 @pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
 def dtype(request):
     return request.param
+
+
+@pytest.fixture
+def has_bfloat16():
+    try:
+        check_precision("bfloat16", CPU, torch.float32)
+    except ValueError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture
