@@ -21,6 +21,7 @@ class Case:
     n_zeta: int  # 1: exact inputs, MC dropout
     n_rows: int
     epochs: int  # timed ones
+    n_predicted: int = 1000  # rows of a timed prediction
 
     @property
     def x_err(self) -> float | None:
@@ -64,6 +65,6 @@ class Case:
 CASES = [
     Case("small MC", 1, 128, 16, 0.1, n_zeta=1, n_rows=400, epochs=20),
     Case("small EiV", 1, 128, 16, 0.1, n_zeta=5, n_rows=400, epochs=12),
-    Case("large MC", 8, 1024, 32, 0.2, n_zeta=1, n_rows=640, epochs=2),
-    Case("large EiV", 8, 1024, 32, 0.2, n_zeta=5, n_rows=640, epochs=2),
+    Case("large MC", 8, 1024, 32, 0.2, n_zeta=1, n_rows=640, epochs=2, n_predicted=200),
+    Case("large EiV", 8, 1024, 32, 0.2, n_zeta=5, n_rows=640, epochs=2, n_predicted=200),
 ]

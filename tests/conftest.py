@@ -7,6 +7,7 @@ from numpy.random import SeedSequence
 
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import BernoulliDropout
+from eiv.products import check_precision
 from scenarios import run_tables
 
 torch.set_num_threads(1)
@@ -22,6 +23,14 @@ def dtype(request):
 def made_up_run():
     """Tables of a reproduction, made up."""
     return run_tables()
+
+
+@pytest.fixture
+def has_bfloat16():
+    try:
+        check_precision("bfloat16", CPU, torch.float32)
+    except ValueError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

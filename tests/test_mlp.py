@@ -21,7 +21,7 @@ from eiv.training import Schedule, _MLPStep, train
 SEEDS = SeedSequence(0).spawn(3)
 
 
-def networks(n_outputs=1, activation=None):
+def networks(n_outputs=1, activation=None, dtype=torch.float64):
     def build():
         if activation is None:
             return paper_network(2, n_outputs, 12, dropout=0.3)
@@ -30,7 +30,7 @@ def networks(n_outputs=1, activation=None):
             nn.Linear(5, n_outputs),
         )  # fmt: skip
 
-    return NetworkStack(build, 2, n_outputs, SEEDS, CPU, torch.float64)
+    return NetworkStack(build, 2, n_outputs, SEEDS, CPU, dtype)
 
 
 @pytest.mark.parametrize("activation", [None, nn.ReLU])
@@ -52,6 +52,44 @@ def test_gradients_are_those_of_autograd(activation, n_outputs, n_zeta):
     torch.testing.assert_close(total + noise_constant(y_noise), value.detach())
     for found, wanted in zip(gradients, expected, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+class RoundedProduct(torch.autograd.Function):
+    """x W^T with x, W and, in the gradients, delta rounded to bfloat16."""
+
+    @staticmethod
+    def forward(ctx, *operands):
+        x, weight = (operand.bfloat16().float() for operand in operands)
+        ctx.save_for_backward(x, weight)
+        return x @ weight.mT
+
+    @staticmethod
+    def backward(ctx, delta):
+        x, weight = ctx.saved_tensors
+        delta = delta.bfloat16().float()
+        return delta @ weight, delta.mT @ x
+
+
+def test_gradients_in_bfloat16_are_those_of_autograd_with_rounded_operands(has_bfloat16):
+    """Sums in another order may round a few operands the other way; the second pass finds buffers that were used."""
+    fast = fast_stack(networks(dtype=torch.float32), "bfloat16")
+    parameters = list(fast.parameters.values())
+    draw = BernoulliDropout(fast, 1.0).draw(Streams(SEEDS, CPU), 6)
+    for _ in range(2):
+        zeta, df = torch.randn(3, 6, 5, 2), torch.randn(3, 6, 5, 1)
+        values = zeta.flatten(1, 2)
+        for i, mask in enumerate(fast._ordered(draw)):
+            weight, bias = parameters[2 * i], parameters[2 * i + 1].unsqueeze(1)
+            z = (RoundedProduct.apply(values, weight) if i > 0 else values @ weight.mT) + bias
+            values = nn.functional.leaky_relu(z) * mask.repeat_interleave(5, dim=1)
+        f = values @ parameters[-2].mT + parameters[-1].unsqueeze(1)
+        expected = torch.autograd.grad(f, parameters, df.flatten(1, 2))
+        gradients = [torch.full_like(parameter.detach(), torch.nan) for parameter in parameters]
+        with torch.no_grad():
+            torch.testing.assert_close(fast.forward(draw, zeta).flatten(1, 2), f, rtol=1e-3, atol=1e-3)
+            fast.backward(df, gradients)
+        for found, wanted in zip(gradients, expected, strict=True):
+            assert (found - wanted).norm() < 2**-9 * wanted.norm()
 
 
 @pytest.mark.parametrize("n_inputs_a_draw", [5, 200])

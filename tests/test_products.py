@@ -3,18 +3,8 @@ import pytest
 import torch
 
 from eiv import EiVRegressor
-from eiv.products import check_precision, product
+from eiv.products import product
 from test_networks import SmallConv
-
-CPU = torch.device("cpu")
-
-
-@pytest.fixture
-def has_bfloat16():
-    try:
-        check_precision("bfloat16", CPU, torch.float32)
-    except ValueError as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize("flip_a", [False, True])

@@ -90,7 +90,7 @@ class MLPStack(NetworkStack):
         for i, mask in enumerate(space.masks):
             weight = space.weights[i]
             if i > 0 and self.operands != values.dtype:
-                values = values.to(self.operands)
+                values = space.rounded[i - 1].copy_(values)
                 weight = self._rounded[i] if i in self._rounded else weight.to(self.operands)
             space.operands[i] = values, weight
             values = space.activations[i]
@@ -124,7 +124,7 @@ class MLPStack(NetworkStack):
             if not (hidden and fused):
                 torch.bmm(space.ones, delta, out=gradients[2 * i + 1].unsqueeze(1))
             below, weight = space.operands[i]
-            rounded = delta if below.dtype == delta.dtype else delta.to(below.dtype)
+            rounded = delta if below.dtype == delta.dtype else space.rounded_deltas[i].copy_(delta)
             if i > 0:
                 delta = product(rounded, weight, out=space.deltas[i - 1])  # before the weights move
             if move is None or i not in self.large_layers:
@@ -262,10 +262,14 @@ class _Workspace:
         self.weights = [weight.detach() for weight in weights]
         self.biases = [bias.detach().unsqueeze(1) for bias in biases]
         shapes = [(n_networks, n_rows, bias.shape[2]) for bias in self.biases]
+        rounds = stack.operands != zeta.dtype
         self.activations, self.deltas = ([zeta.new_empty(shape) for shape in shapes[:-1]] for _ in range(2))
         self.groups, self.delta_groups = (
             [value.view(n_networks, n_draws, n_inputs, -1) for value in values]
             for values in (self.activations, self.deltas)
+        )
+        self.rounded, self.rounded_deltas = (
+            [torch.empty_like(value, dtype=stack.operands) for value in self.activations if rounds] for _ in range(2)
         )
         self.f = zeta.new_empty(shapes[-1])
         self.ones = zeta.new_ones(n_networks, 1, n_rows)  # a product with ones is faster than a sum over rows

@@ -44,24 +44,31 @@ def _mkl_gemm() -> Any:
             gemm = ctypes.CDLL(str(library)).GEMM_BF16BF16F32
         except (OSError, AttributeError):
             continue
-        gemm.restype = None
+        gemm.argtypes, gemm.restype = [ctypes.c_char_p] * 2 + [ctypes.c_void_p] * 11, None
         return gemm
     return None
 
 
 def _mkl_product(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
     """MKL counts in columns: out^T = b^T a^T."""
-    integer, number, pointer = ctypes.c_int, ctypes.c_float, ctypes.c_void_p
-    m, n, k = out.shape[1], out.shape[2], a.shape[2]
     (flag_a, ld_a), (flag_b, ld_b) = _layout(a), _layout(b)
-    sizes = [ctypes.byref(integer(value)) for value in (n, m, k)]
-    one, zero = ctypes.byref(number(1)), ctypes.byref(number(0))
-    lds = [ctypes.byref(integer(value)) for value in (ld_b, ld_a, out.stride(1))]
+    n, m, k, ld_b_at, ld_a_at, ld_out_at, one, zero = _mkl_numbers(
+        out.shape[2], out.shape[1], a.shape[2], ld_b, ld_a, out.stride(1)
+    )
+    at_a, at_b, at_out = (operand.data_ptr() for operand in (a, b, out))
+    step_a, step_b, step_out = (operand.stride(0) * operand.element_size() for operand in (a, b, out))
     gemm = _mkl_gemm()
-    for s in range(len(out)):
-        at_b, at_a, at_out = (pointer(operand[s].data_ptr()) for operand in (b, a, out))
-        gemm(flag_b, flag_a, *sizes, one, at_b, lds[0], at_a, lds[1], zero, at_out, lds[2])
+    for _ in range(len(out)):
+        gemm(flag_b, flag_a, n, m, k, one, at_b, ld_b_at, at_a, ld_a_at, zero, at_out, ld_out_at)
+        at_a, at_b, at_out = at_a + step_a, at_b + step_b, at_out + step_out
     return out
+
+
+@functools.lru_cache(maxsize=128)
+def _mkl_numbers(*integers: int) -> list[Any]:
+    """References to `integers` and to the factors 1 and 0, which take longer to make than to pass."""
+    numbers = [ctypes.c_int(value) for value in integers] + [ctypes.c_float(value) for value in (1, 0)]
+    return [ctypes.byref(number) for number in numbers]
 
 
 def _layout(operand: Tensor) -> tuple[bytes, int]:
