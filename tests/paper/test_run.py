@@ -16,10 +16,11 @@ from rich.console import Console
 
 from eiv.paper import run
 from eiv.paper.problems import problem
-from eiv.paper.run import MixedResultsError, reproduce
+from eiv.paper.run import reproduce
 from eiv.paper.settings import PROFILES, TRAINING
 from eiv.paper.stacks import Stack, plan
 from eiv.paper.tables import Tables
+from eiv.runs import MixedResultsError
 
 QUIET = Console(quiet=True)
 RESULTS = ("networks", "calibration", "points")  # `stacks` holds times, which differ
@@ -90,7 +91,7 @@ def test_what_is_done_is_not_done_again(done, monkeypatch):
     def fail(*args, **kwargs):
         raise AssertionError("a stack was run again")
 
-    monkeypatch.setattr(run, "_run", fail)
+    monkeypatch.setattr("eiv.runs._run", fail)
     reproduce(done, n_networks=3, device="cpu", console=QUIET)
 
 
@@ -114,8 +115,8 @@ def test_another_version_is_not_mixed_in(done, monkeypatch):
 def test_a_changed_table_of_settings_is_another_identity():
     stack = Stack("linear", "eiv", TRAINING["linear"], n_networks=2, seed=0, device="cpu")
     other = replace(stack, training=replace(stack.training, epochs=99))
-    assert stack.identity() != other.identity()
-    assert json.loads(json.dumps(stack.identity())) == stack.identity()  # as it comes back from a file
+    assert stack.settings() != other.settings()
+    assert json.loads(json.dumps(stack.settings())) == stack.settings()  # as it comes back from a file
 
 
 @pytest.mark.usefixtures("regression_only")

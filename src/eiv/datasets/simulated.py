@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,12 @@ class Problem:
     x_err: float
     y_noise: float
     n_rows: int
+
+    @property
+    def moments(self) -> tuple[float, float]:
+        """Mean and standard deviation of zeta."""
+        low, high = self.zeta_range
+        return (low + high) / 2, (high - low) / math.sqrt(12)
 
 
 def _sine(zeta: Array) -> Array:
@@ -63,7 +71,13 @@ class Simulated:
     y: Array
 
 
-def simulate(name: str, n_rows: int | None = None, random_state: int | None = None) -> Simulated:
+def simulate(
+    name: str,
+    n_rows: int | None = None,
+    random_state: int | None = None,
+    *,
+    zeta: Literal["uniform", "normal"] = "uniform",
+) -> Simulated:
     r"""Draw rows of one of the paper's simulated problems.
 
     .. math:: \zeta \sim \mathrm{Uniform}, \qquad x = \zeta + \varepsilon_x, \qquad y = g(\zeta) + \varepsilon_y
@@ -72,6 +86,7 @@ def simulate(name: str, n_rows: int | None = None, random_state: int | None = No
         name: "linear", "quadratic", "cubic" or "sine".
         n_rows: the number of rows; the paper's by default.
         random_state: seed of the draw.
+        zeta: the distribution of the true inputs, "uniform" as in the paper, or "normal" with the same mean and spread.
 
     Returns:
         True inputs, truth, measured inputs (`rows x 1`) and outputs (`rows`).
@@ -88,11 +103,13 @@ def simulate(name: str, n_rows: int | None = None, random_state: int | None = No
         n_rows = problem.n_rows
     check("n_rows", n_rows, integer(1))
     random = np.random.default_rng(random_state)
-    zeta = random.uniform(*problem.zeta_range, (n_rows, 1))
-    truth = problem.g(zeta[:, 0])
+    check_option("zeta", zeta, ("uniform", "normal"))
+    shape = (n_rows, 1)
+    true = random.uniform(*problem.zeta_range, shape) if zeta == "uniform" else random.normal(*problem.moments, shape)
+    truth = problem.g(true[:, 0])
     return Simulated(
-        zeta=zeta,
+        zeta=true,
         truth=truth,
-        X=zeta + problem.x_err * random.standard_normal(zeta.shape),
+        X=true + problem.x_err * random.standard_normal(shape),
         y=truth + problem.y_noise * random.standard_normal(n_rows),
     )

@@ -124,10 +124,11 @@ def check_claims(tables: Tables, estimator: str = "literal") -> list[Claim]:
         >>> from pathlib import Path
         >>> from eiv.paper.settings import TRAINING
         >>> from eiv.paper.stacks import Stack
-        >>> from eiv.paper.tables import write_stack
+        >>> from rich.console import Console
+        >>> from eiv.runs import run_units
         >>> stack = Stack("linear", "g_regression", TRAINING["linear"], n_networks=2, seed=0, device="cpu")
         >>> with tempfile.TemporaryDirectory() as name:
-        ...     write_stack(Path(name), stack, *stack.run())
+        ...     run_units([stack], Path(name), Console(quiet=True))
         ...     claims = check_claims(Tables.collect(Path(name), [stack]))
         >>> {claim.name: claim.verdict for claim in claims}["regression_covers_too_little"]
         'holds'

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-import numpy as np
-import torch
+import pandas as pd
 
-import eiv
 from eiv import EiVRegressor, fit_splits, relative
 from eiv.datasets import REAL, SIMULATED
-from eiv.paper.evaluation import Evaluation, evaluate_models, evaluate_regression
+from eiv.paper.evaluation import evaluate_models, evaluate_regression
 from eiv.paper.problems import Problem, problem
 from eiv.paper.settings import COMMON, METHODS, TRAINING, Profile, Training
 
@@ -22,7 +19,6 @@ __all__ = ["Stack"]
 
 G_REGRESSION = "g_regression"
 WIDER_NAVAL = "eiv_0.05"  # naval with the sigma_x of the other real sets, which the paper calls intolerable
-_FORMAT = 1
 _EVALUATION = 0.1  # of a stack's time, roughly
 
 
@@ -42,7 +38,7 @@ class Stack:
 
     Examples:
         >>> stack = Stack("linear", "g_regression", TRAINING["linear"], n_networks=2, seed=0, device="cpu")
-        >>> stack.key, len(stack.run()[0].networks)
+        >>> stack.key, len(stack.run()[0]["networks"])
         ('linear-g_regression', 4)
 
     """
@@ -75,20 +71,19 @@ class Stack:
         fixed, by_products = (4.0, 8e-7) if self.device == "cpu" else (1.0, 5e-9)
         return float(steps * (fixed + by_products * self.training.hidden_units**2 * self.training.batch_size * n_zeta))
 
-    def identity(self) -> dict[str, Any]:
-        """Everything that the numbers depend on, but for the machine."""
+    def settings(self) -> dict[str, Any]:
+        """Everything that the numbers depend on, but for versions and the machine."""
         return {
-            "format": _FORMAT,
-            "eiv": eiv.__version__,
-            "torch": torch.__version__.split("+")[0],
             **asdict(self),
             "x_err": self.x_err,
             "common": COMMON,
             "data": REAL[self.dataset].digest if self.dataset in REAL else _simulated_settings(self.dataset),
         }
 
-    def run(self, on_progress: Callable[[float], None] = lambda _: None) -> tuple[Evaluation, dict[str, Any]]:
-        """Train and evaluate; `on_progress` hears of the share that is done. Returns tables and provenance."""
+    def run(
+        self, on_progress: Callable[[float], None] = lambda _: None
+    ) -> tuple[dict[str, pd.DataFrame], dict[str, float]]:
+        """Train and evaluate: the tables of `eiv.paper.evaluation.Evaluation`, and times."""
         data = problem(self.dataset, self.seed, self.n_networks)
         started = time.perf_counter()
         if self.method == G_REGRESSION:
@@ -105,7 +100,8 @@ class Stack:
             found = evaluate_models(data, models)
         ended = time.perf_counter()
         on_progress(1.0)
-        return found, self._provenance(trained - started, ended - trained)
+        tables = {field.name: getattr(found, field.name) for field in fields(found)}
+        return tables, {"training_s": trained - started, "evaluation_s": ended - trained}
 
     def regressor(self, data: Problem) -> EiVRegressor:
         """The paper's model for this data set and method."""
@@ -114,17 +110,6 @@ class Stack:
         simulated = self.dataset in SIMULATED
         settings["x_err"] = x_err if simulated or x_err is None else relative(x_err)
         return EiVRegressor(**settings, standardise=not simulated, device=self.device, random_state=data.network_seed)
-
-    def _provenance(self, training_s: float, evaluation_s: float) -> dict[str, Any]:
-        device = torch.cuda.get_device_name() if self.device == "cuda" else platform.machine()
-        return {
-            "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "training_s": round(training_s, 2),
-            "evaluation_s": round(evaluation_s, 2),
-            "device_name": device,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-        }
 
 
 def _simulated_settings(name: str) -> dict[str, Any]:

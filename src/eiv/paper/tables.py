@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -11,64 +10,13 @@ from typing import Any
 
 import pandas as pd
 
-from eiv.files import write_whole, written_whole
-from eiv.paper.evaluation import Evaluation
+from eiv.files import written_whole
 from eiv.paper.stacks import Stack
+from eiv.runs import read_unit
 
-__all__ = ["Tables", "read_stack", "write_stack"]
+__all__ = ["Tables"]
 
 _ORDER = ["dataset", "method"]
-STACKS = "stacks"  # the folder of single results
-
-
-def write_stack(folder: Path, stack: Stack, found: Evaluation, provenance: dict[str, Any]) -> None:
-    r"""Write the result of one stack, whole or not at all.
-
-    .. math:: (\text{data set}, \text{method}) \mapsto \text{one file}
-
-    Args:
-        folder: that of the run.
-        stack: what was run.
-        found: its tables.
-        provenance: machine, versions and times.
-
-    Examples:
-        >>> import tempfile
-        >>> from eiv.paper.settings import TRAINING
-        >>> stack = Stack("linear", "g_regression", TRAINING["linear"], n_networks=2, seed=0, device="cpu")
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write_stack(Path(folder), stack, *stack.run())
-        ...     len(read_stack(Path(folder), stack)["tables"]["networks"])
-        4
-
-    """
-    tables = {field.name: getattr(found, field.name).to_dict("records") for field in fields(found)}
-    content = {"identity": stack.identity(), "provenance": provenance, "tables": tables}
-    write_whole(folder / STACKS / f"{stack.key}.json", json.dumps(content, indent=None))
-
-
-def read_stack(folder: Path, stack: Stack) -> dict[str, Any] | None:
-    r"""The result of one stack, or None where there is none that can be read.
-
-    .. math:: \text{one file} \mapsto (\text{identity}, \text{provenance}, \text{tables})
-
-    Args:
-        folder: that of the run.
-        stack: whose result.
-
-    Returns:
-        The content of the file.
-
-    Examples:
-        >>> from eiv.paper.settings import TRAINING
-        >>> read_stack(Path("nowhere"), Stack("linear", "eiv", TRAINING["linear"], n_networks=2, seed=0, device="cpu"))
-
-    """
-    try:
-        content = json.loads((folder / STACKS / f"{stack.key}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return content if isinstance(content, dict) and {"identity", "provenance", "tables"} <= set(content) else None
 
 
 @dataclass(frozen=True)
@@ -85,10 +33,12 @@ class Tables:
 
     Examples:
         >>> import tempfile
+        >>> from rich.console import Console
         >>> from eiv.paper.settings import TRAINING
+        >>> from eiv.runs import run_units
         >>> stack = Stack("linear", "g_regression", TRAINING["linear"], n_networks=2, seed=0, device="cpu")
         >>> with tempfile.TemporaryDirectory() as name:
-        ...     write_stack(Path(name), stack, *stack.run())
+        ...     run_units([stack], Path(name), Console(quiet=True))
         ...     tables = Tables.collect(Path(name), [stack])
         >>> tables.summary().loc[("linear", "g_regression", "parameters"), ("truth_coverage", "mean")] < 0.5
         np.True_
@@ -105,7 +55,7 @@ class Tables:
         """Put the results of single stacks together; the order is that of the data sets in the plan."""
         parts: dict[str, list[pd.DataFrame]] = {field.name: [] for field in fields(cls)}
         for stack in stacks:
-            content = read_stack(folder, stack)
+            content = read_unit(folder, stack.key)
             if content is None:
                 raise FileNotFoundError(f"{folder}: there is no result for {stack.key}.")
             where = {"dataset": stack.dataset, "method": stack.method}

@@ -1,0 +1,240 @@
+"""Long work in units: side by side, each result written whole when it is done, to go on after being killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import joblib
+import numpy as np
+import pandas as pd
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+import eiv
+from eiv.files import write_whole
+
+__all__ = ["MixedResultsError", "Unit", "read_unit", "run_units"]
+
+_FOLDER = "stacks"  # of single results
+_UNITS_ON_A_GPU = 3  # one alone leaves it idle while Python prepares the next step
+_FORMAT = 1
+
+
+class MixedResultsError(ValueError):
+    r"""A folder holds results that were made with other settings.
+
+    .. math:: \text{identity}_{\text{found}} \ne \text{identity}_{\text{asked}}
+
+    Examples:
+        >>> raise MixedResultsError("demo: linear-eiv was made with seed 1, not 0.")
+        Traceback (most recent call last):
+        ...
+        eiv.runs.MixedResultsError: demo: linear-eiv was made with seed 1, not 0.
+
+    """
+
+
+class Unit(Protocol):
+    r"""A piece of work whose result is some tables.
+
+    .. math:: \text{settings} \mapsto \text{tables}
+
+    Examples:
+        >>> from eiv.paper.settings import TRAINING
+        >>> from eiv.paper.stacks import Stack
+        >>> unit: Unit = Stack("linear", "eiv", TRAINING["linear"], n_networks=2, seed=0, device="cpu")
+
+    """
+
+    @property
+    def device(self) -> str:
+        """Where it runs, "cpu" or "cuda"."""
+
+    @property
+    def key(self) -> str:
+        """Its name, which is that of its file."""
+
+    @property
+    def cost(self) -> float:
+        """Time that it takes, in units of no meaning."""
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that the numbers depend on, but for versions and the machine, as JSON knows it."""
+
+    def run(self, on_progress: Callable[[float], None]) -> tuple[dict[str, pd.DataFrame], dict[str, float]]:
+        """The tables, and the seconds that parts of the work took; `on_progress` hears of the share that is done."""
+
+
+class _Queue(Protocol):
+    def put(self, item: Any) -> None: ...
+    def get(self) -> Any: ...
+
+
+def run_units(units: Sequence[Unit], folder: Path, console: Console, restart: bool = False) -> None:
+    r"""Run the units whose results `folder` does not hold yet, side by side, with one progress bar.
+
+    .. math:: \text{asked} \setminus \text{found}
+
+    Args:
+        units: what is to be done; the longest should come first.
+        folder: for the results.
+        console: for the bar.
+        restart: whether results of other settings are replaced instead of refused.
+
+    Raises:
+        MixedResultsError: where the folder holds results of other settings or another version.
+
+    Examples:
+        >>> import tempfile
+        >>> from eiv.paper.settings import TRAINING
+        >>> from eiv.paper.stacks import Stack
+        >>> unit = Stack("linear", "g_regression", TRAINING["linear"], n_networks=2, seed=0, device="cpu")
+        >>> with tempfile.TemporaryDirectory() as name:
+        ...     run_units([unit], Path(name), Console(quiet=True))
+        ...     sorted(read_unit(Path(name), unit.key))
+        ['identity', 'provenance', 'tables']
+
+    """
+    todo = [unit for unit in units if not _is_done(folder, unit, restart)]
+    if todo:
+        _run(todo, folder, console, done=sum(unit.cost for unit in units) - sum(unit.cost for unit in todo))
+
+
+def read_unit(folder: Path, key: str) -> dict[str, Any] | None:
+    r"""The result of one unit, or None where there is none that can be read.
+
+    .. math:: \text{one file} \mapsto (\text{identity}, \text{provenance}, \text{tables})
+
+    Args:
+        folder: that of the run.
+        key: the name of the unit.
+
+    Returns:
+        The content of the file.
+
+    Examples:
+        >>> read_unit(Path("nowhere"), "linear-eiv")
+
+    """
+    try:
+        content = json.loads((folder / _FOLDER / f"{key}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) and {"identity", "provenance", "tables"} <= set(content) else None
+
+
+def _identity(unit: Unit) -> dict[str, Any]:
+    versions = {"format": _FORMAT, "eiv": eiv.__version__, "torch": torch.__version__.split("+")[0]}
+    return versions | {"device": unit.device} | unit.settings()
+
+
+def _write(folder: Path, unit: Unit, tables: dict[str, pd.DataFrame], seconds: dict[str, float]) -> None:
+    provenance = {
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **{name: round(value, 2) for name, value in seconds.items()},
+        "device_name": torch.cuda.get_device_name() if unit.device == "cuda" else platform.machine(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+    records = {name: table.to_dict("records") for name, table in tables.items()}
+    content = {"identity": _identity(unit), "provenance": provenance, "tables": records}
+    write_whole(folder / _FOLDER / f"{unit.key}.json", json.dumps(content))
+
+
+def _is_done(folder: Path, unit: Unit, restart: bool) -> bool:
+    found = read_unit(folder, unit.key)
+    if found is None:
+        return False
+    asked = _identity(unit)
+    different = [key for key in asked if found["identity"].get(key) != asked[key]]
+    if different and not restart:
+        key = different[0]
+        raise MixedResultsError(
+            f"{folder} holds a result for {unit.key} that was made with {key} = {found['identity'].get(key)!r}, not "
+            f"{asked[key]!r}. Choose another folder, or replace such results with --restart."
+        )
+    return not different
+
+
+def _run(todo: Sequence[Unit], folder: Path, console: Console, done: float) -> None:
+    """Run `todo`: on the CPU one process a core with one thread each, on a GPU some threads."""
+    on_cpu = todo[0].device == "cpu"
+    n_jobs = min(len(todo), (os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()) or 1)
+    options: dict[str, Any] = (
+        {"backend": "loky", "n_jobs": n_jobs, "inner_max_num_threads": 1}
+        if on_cpu
+        else {"backend": "threading", "n_jobs": _UNITS_ON_A_GPU}
+    )
+    with _messages(across_processes=on_cpu) as messages, joblib.parallel_config(**options):
+        work = partial(_run_unit, folder=folder, messages=messages)
+        finished = joblib.Parallel(return_as="generator_unordered")(joblib.delayed(work)(unit) for unit in todo)
+        with _progress(console, todo, done, messages):
+            for _ in finished:
+                pass
+
+
+def _run_unit(unit: Unit, folder: Path, messages: _Queue) -> None:
+    if unit.device == "cpu":
+        torch.set_num_threads(1)
+    tables, seconds = unit.run(lambda share: messages.put((unit.key, share)))
+    _write(folder, unit, tables, seconds)
+
+
+@contextlib.contextmanager
+def _messages(across_processes: bool) -> Iterator[_Queue]:
+    if not across_processes:
+        yield queue.Queue()
+        return
+    from multiprocessing import Manager  # noqa: PLC0415  (starts a process)
+
+    with Manager() as manager:
+        yield manager.Queue()
+
+
+@contextlib.contextmanager
+def _progress(console: Console, todo: Sequence[Unit], done: float, messages: _Queue) -> Iterator[None]:
+    """One bar for the whole run, moved by messages `(stack, share done)`."""
+    costs = {unit.key: unit.cost for unit in todo}
+    shares = dict.fromkeys(costs, 0.0)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, speed_estimate_period=120) as bar:
+        total = done + sum(costs.values())
+        task = bar.add_task("stacks of networks", total=total)
+        bar.update(task, completed=done)
+
+        def follow() -> None:
+            while (message := messages.get()) is not None:
+                key, share = message
+                shares[key] = share
+                running = [key for key, value in shares.items() if 0 < value < 1]
+                bar.update(
+                    task,
+                    completed=done + sum(costs[key] * value for key, value in shares.items()),
+                    description=", ".join(running) or "stacks of networks",
+                )
+
+        thread = threading.Thread(target=follow, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            messages.put(None)
+            thread.join()

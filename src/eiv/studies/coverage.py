@@ -1,0 +1,228 @@
+"""`eiv study coverage`: what each ingredient of a recipe does to coverage, curve and output noise."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.random import SeedSequence
+from rich.console import Console
+
+from eiv import EiVRegressor, fit_splits
+from eiv.datasets import SIMULATED, simulate
+from eiv.files import written_whole
+from eiv.metrics import coverage, rmse
+from eiv.paper.settings import COMMON, TRAINING
+from eiv.runs import read_unit, run_units
+from eiv.studies.limits import smallest_rmse
+
+__all__ = ["LEVELS", "METHODS", "CoverageUnit", "study_coverage"]
+
+LEVELS = (0.5, 0.8, 0.95)
+N_TEST = 1000  # fresh points for each realisation of the data
+_TEST = 2**20  # seeds of test points lie this far from those of training data
+
+# What is added to the paper's recipe. Each ingredient alone, then all that pay together.
+INGREDIENTS: dict[str, dict[str, Any]] = {
+    "mixture prior": {"input_prior": "mixture"},
+    "residual noise": {"y_noise": "residual"},
+    "likelihood noise": {"y_noise": "likelihood", "y_noise_every": 10},
+    "stratified, L = 16": {"zeta_draws": "stratified", "n_zeta": 16},
+    "informed, L = 64": {"zeta_draws": "informed", "n_zeta": 64},
+    "larger batch, falling step": {"batch_size": 64, "steps": 3000, "learning_rate_decay": 0.5},
+    "weaker prior, less dropout": {"weight_penalty": 1.0, "dropout": 0.05},
+}
+OURS: dict[str, Any] = {
+    "standardise": True,
+    "input_prior": "mixture",
+    "y_noise": "likelihood",
+    "y_noise_init": 0.5,
+    "y_noise_every": 10,
+    "zeta_draws": "informed",
+    "n_zeta": 64,
+    "batch_size": 64,
+    "steps": 3000,
+    "learning_rate_decay": 0.5,
+    "weight_penalty": 1.0,
+    "dropout": 0.05,
+}
+METHODS: dict[str, dict[str, Any]] = {
+    "non-EiV": {"x_err": None},
+    "paper": {},
+    **{f"paper + {name}": settings for name, settings in INGREDIENTS.items()},
+    "ours": OURS,
+}
+
+
+@dataclass(frozen=True)
+class CoverageUnit:
+    r"""One problem and method: all realisations of the data, and all networks, as one stack.
+
+    .. math:: \text{realisations} \times \text{networks}
+
+    Attributes:
+        problem: a simulated problem.
+        zeta: "uniform" or "normal", the distribution of the true inputs.
+        method: one of `METHODS`.
+        n_realisations: data sets that are drawn.
+        n_networks: networks for each of them.
+        seed: of the study.
+        device: "cpu" or "cuda".
+
+    Examples:
+        >>> CoverageUnit("sine", "normal", "paper", n_realisations=10, n_networks=5, seed=0, device="cpu").key
+        'sine-normal-paper'
+
+    """
+
+    problem: str
+    zeta: Literal["uniform", "normal"]
+    method: str
+    n_realisations: int
+    n_networks: int
+    seed: int
+    device: str
+
+    @property
+    def key(self) -> str:
+        """The name of the unit."""
+        words = self.method.replace(" + ", "_").replace(", ", "_").replace(" = ", "").replace(" ", "-")
+        return f"{self.problem}-{self.zeta}-{words}"
+
+    @property
+    def cost(self) -> float:
+        """Time that the unit takes, in units of no meaning."""
+        settings = self.arguments()
+        n_zeta = 1 if settings["x_err"] is None else settings["n_zeta"]
+        steps = settings["epochs"] * -(-SIMULATED[self.problem].n_rows // settings["batch_size"])
+        return float(steps * (200 + settings["batch_size"] * n_zeta))
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `EiVRegressor`: the paper's, and what the method changes of them."""
+        problem = SIMULATED[self.problem]
+        found = asdict(TRAINING[self.problem]) | COMMON | {"standardise": False} | METHODS[self.method]
+        steps = found.pop("steps", None)
+        if steps is not None:
+            found["epochs"] = max(1, round(steps / -(-problem.n_rows // found["batch_size"])))
+        return found
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that the numbers depend on, but for versions and the machine."""
+        return asdict(self) | {"arguments": self.arguments()}
+
+    def run(self, on_progress: Callable[[float], None]) -> tuple[dict[str, pd.DataFrame], dict[str, float]]:
+        """Train and evaluate: one row a network."""
+        arguments = self.arguments()
+        seeds = [self._seed(i) for i in range(self.n_realisations)]
+        data = [simulate(self.problem, random_state=seed, zeta=self.zeta) for seed in seeds]
+        n_rows = len(data[0].y)
+        splits = [np.arange(n_rows) + n_rows * i for i in range(len(data)) for _ in range(self.n_networks)]
+        started = time.perf_counter()
+        models = fit_splits(
+            EiVRegressor(**arguments, device=self.device, random_state=self._seed(-1)),
+            np.concatenate([part.X for part in data]),
+            np.concatenate([part.y for part in data]),
+            splits,
+            on_epoch=lambda epoch: on_progress(0.8 * epoch / arguments["epochs"]),
+        )
+        trained = time.perf_counter()
+        rows = [
+            {"realisation": i // self.n_networks, "network": i % self.n_networks}
+            | self._scores(model, seeds[i // self.n_networks] + _TEST)
+            for i, model in enumerate(models)
+        ]
+        on_progress(1.0)
+        seconds = {"training_s": trained - started, "evaluation_s": time.perf_counter() - trained}
+        return {"networks": pd.DataFrame(rows)}, seconds
+
+    def _seed(self, realisation: int) -> int:
+        entropy = [self.seed, zlib.crc32(f"{self.problem} {self.zeta}".encode()), realisation + 1]
+        return int(SeedSequence(entropy).generate_state(1)[0] // 4)
+
+    def _scores(self, model: EiVRegressor, seed: int) -> dict[str, float]:
+        test = simulate(self.problem, N_TEST, random_state=seed, zeta=self.zeta)
+        p = model.predict_distribution(test.X)
+        scores: dict[str, float] = {}
+        for level in LEVELS:
+            for method in ("moment", "quantile"):
+                scores[f"truth_{method}_{level:g}"] = coverage(test.truth, *p.interval(level, method=method))
+        curve = model.predict(test.zeta, X_err=0)
+        return scores | {
+            "labels_0.95": coverage(test.y, *p.interval(of="label")),
+            "rmse": rmse(test.truth, p.mean),
+            "rmse_ratio": rmse(test.truth, p.mean) / smallest_rmse(self.problem, self.zeta),
+            "clean_rmse": rmse(test.truth, curve),
+            "y_noise": float(model.y_noise_[0]),
+            "y_noise_ratio": float(model.y_noise_[0]) / SIMULATED[self.problem].y_noise,
+            "epistemic": float(np.sqrt(np.mean(p.epistemic**2))),
+            "aleatoric": float(np.sqrt(np.mean(p.aleatoric**2))),
+        }
+
+
+def study_coverage(
+    folder: Path,
+    *,
+    n_realisations: int = 10,
+    n_networks: int = 5,
+    methods: Sequence[str] = (),
+    problems: Sequence[str] = (),
+    device: str = "auto",
+    seed: int = 0,
+    restart: bool = False,
+    console: Console | None = None,
+) -> pd.DataFrame:
+    r"""Run the study, but for what `folder` holds already, and write its table.
+
+    .. math:: 8 \text{ problems} \times \text{methods} \times 10 \text{ realisations} \times 5 \text{ networks}
+
+    Args:
+        folder: for the results.
+        n_realisations: data sets a problem.
+        n_networks: networks a data set.
+        methods: some of `METHODS`; all by default.
+        problems: some of the simulated problems; all by default.
+        device: "auto", "cpu" or "cuda".
+        seed: of everything.
+        restart: whether results of other settings are replaced.
+        console: for the progress bar.
+
+    Returns:
+        One row a network: problem, zeta, method, realisation, network and scores.
+
+    Examples:
+        >>> study_coverage(Path("study"), n_realisations=1, n_networks=1)  # doctest: +SKIP
+
+    """
+    for name, known, given in (("methods", METHODS, methods), ("problems", SIMULATED, problems)):
+        for word in given:
+            if word not in known:
+                raise ValueError(f"{name} must be among {', '.join(map(repr, known))}; got {word!r}.")
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    units = [
+        CoverageUnit(problem, zeta, method, n_realisations, n_networks, seed, device)
+        for problem in problems or SIMULATED
+        for zeta in ("uniform", "normal")
+        for method in methods or METHODS
+    ]
+    run_units(sorted(units, key=lambda unit: -unit.cost), folder, console or Console(stderr=True), restart)
+    parts = []
+    for unit in units:
+        content = read_unit(folder, unit.key)
+        assert content is not None
+        where = {"problem": unit.problem, "zeta": unit.zeta, "method": unit.method}
+        times = {name: content["provenance"][name] for name in ("training_s", "evaluation_s")}
+        parts.append(pd.DataFrame(content["tables"]["networks"]).assign(**where, **times))
+    table = pd.concat(parts, ignore_index=True)
+    first = ["problem", "zeta", "method"]
+    table = table[[*first, *table.columns.difference(first, sort=False)]]
+    with written_whole(folder / "coverage.csv") as part:
+        table.to_csv(part, index=False, float_format="%.6g")
+    return table

@@ -1,0 +1,53 @@
+"""The study of coverage: what a unit is, and that a small one runs."""
+
+import json
+
+import pytest
+from rich.console import Console
+
+from eiv.studies import coverage
+from eiv.studies.coverage import METHODS, CoverageUnit, study_coverage
+
+
+def unit(**changes):
+    known = {"problem": "linear", "zeta": "uniform", "method": "paper", "n_realisations": 2, "n_networks": 2}
+    return CoverageUnit(**(known | {"seed": 0, "device": "cpu"} | changes))
+
+
+def test_arguments_are_the_papers_and_what_the_method_changes():
+    paper = unit().arguments()
+    assert (paper["hidden_units"], paper["epochs"], paper["x_err"], paper["n_zeta"]) == (128, 100, 0.1, 5)
+    assert unit(method="non-EiV").arguments()["x_err"] is None
+    ours = unit(method="ours").arguments()
+    assert ours["epochs"] * 8 == pytest.approx(3000, abs=8)  # 500 rows are eight minibatches of 64
+    assert "steps" not in ours
+
+
+def test_settings_come_back_from_a_file_as_they_were():
+    for method in METHODS:
+        settings = unit(method=method).settings()
+        assert json.loads(json.dumps(settings)) == settings
+
+
+def test_keys_are_names_of_files_and_all_different():
+    keys = [unit(method=method).key for method in METHODS]
+    assert len(set(keys)) == len(METHODS)
+    assert all(key.replace("-", "").replace("_", "").isalnum() for key in keys)
+
+
+def test_a_small_study(tmp_path, monkeypatch):
+    short = {"epochs": 2, "hidden_units": 8, "n_theta": 10}
+    monkeypatch.setattr(coverage, "METHODS", {"non-EiV": {"x_err": None} | short, "paper": short})
+    monkeypatch.setattr("eiv.runs.joblib.Parallel", lambda **options: lambda jobs: (f(*a, **k) for f, a, k in jobs))
+    table = study_coverage(
+        tmp_path, n_realisations=2, n_networks=2, problems=["linear"], device="cpu", console=Console(quiet=True)
+    )
+    assert len(table) == 2 * 2 * 2 * 2  # zeta, method, realisation, network
+    assert table.groupby("method")["aleatoric"].max()["non-EiV"] == 0
+    assert (tmp_path / "coverage.csv").is_file()
+    assert table["truth_moment_0.95"].between(0, 1).all()
+
+
+def test_unknown_names_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"methods must be among .*'ours'"):
+        study_coverage(tmp_path, methods=["best"])
