@@ -55,7 +55,7 @@ def reproduce(
     restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
 ) -> None:
     """Renew the paper's results: train, evaluate, draw all figures, and check every claim."""
-    from eiv.paper.report import write_report  # noqa: PLC0415  (slow to import)
+    from eiv.paper.report import notice, write_report  # noqa: PLC0415  (slow to import)
     from eiv.paper.run import reproduce as run  # noqa: PLC0415
 
     started = time.perf_counter()
@@ -65,6 +65,7 @@ def reproduce(
     )
     page = write_report(tables, out)
     _show_claims(tables)
+    console.print(notice(tables), highlight=False)
     console.print(f"Report: {page}   tables and figures: {out}/   ({time.perf_counter() - started:.0f} s)")
 
 

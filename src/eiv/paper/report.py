@@ -55,7 +55,7 @@ def write_report(tables: Tables, folder: Path, page: Path | None = None) -> Path
         "reproduction.md.j2" if markdown else "reproduction.html.j2",
         version=eiv.__version__,
         scope=_scope(tables),
-        notice=_notice(tables),
+        notice=notice(tables),
         counts=_counts(claims),
         claims=_claims(claims, check_claims(tables, "unbiased")),
         figures=[HtmlFigure(name, figures / f"{name}.svg", CAPTIONS[name]) for name in drawn],
@@ -72,7 +72,8 @@ def _scope(tables: Tables) -> str:
     return f"{sets} of 13 data sets, EiV and non-EiV, {networks} network{'s' * (networks > 1)} each"
 
 
-def _notice(tables: Tables) -> str:
+def notice(tables: Tables) -> str:
+    """What of the paper a run leaves out; an empty text where it is whole."""
     full = PROFILES["full"]
     missing = [name for name in full.sets if name not in set(tables.networks["dataset"])]
     n_networks = tables.networks["network"].nunique()
