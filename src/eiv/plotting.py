@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from eiv.files import written_whole
 
@@ -16,6 +19,8 @@ COLOURS = {"eiv": "#c8102e", "non_eiv": "#1f5fa8", "g_regression": "#222222", "t
 LINES = {"eiv": "-", "non_eiv": "--"}  # for eyes and printers that do not see colours
 MARKERS = {"eiv": "o", "non_eiv": "s", "g_regression": "D"}
 LABELS = {"eiv": "EiV", "non_eiv": "non-EiV", "g_regression": "g-based Bayesian regression"}
+FEATURES = ("#332288", "#88ccee", "#44aa99", "#117733", "#ddcc77", "#cc6677", "#aa4499")  # told apart by all eyes
+REST = {"other features": "#666666", "remainder": "#cccccc"}
 
 _STYLE: Any = {
     "font.size": 9.5,
@@ -50,3 +55,38 @@ def save(figure: Figure, path: Path) -> None:
         with written_whole(path.with_suffix(f".{kind}")) as part, styled():
             metadata = {"Date": None} if kind == "svg" else None
             figure.savefig(part, format=kind, metadata=metadata)
+
+
+def budget_figure(
+    shares: NDArray[np.float64], features: Sequence[str], rows: Sequence[str], outputs: Sequence[str]
+) -> Figure:
+    """Bars of shares `rows x n_y x (n_x + 1)`, the remainder last, one a row, in a panel an output.
+
+    Of many features the largest have a colour. Negative shares stand to the left of zero.
+    """
+    named = np.arange(len(features) - 1)
+    if len(named) > len(FEATURES):
+        named = np.sort(np.nan_to_num(shares[..., :-1]).mean((0, 1)).argsort()[::-1][: len(FEATURES)])
+    parts = [(features[i], shares[..., i], colour) for i, colour in zip(named.tolist(), FEATURES, strict=False)]
+    if len(named) < len(features) - 1:
+        rest = np.delete(shares[..., :-1], named, axis=-1).sum(-1)
+        parts.append((f"{len(features) - 1 - len(named)} other features", rest, REST["other features"]))
+    parts.append((features[-1], shares[..., -1], REST["remainder"]))
+    with styled():
+        size = (2.6 + 3.6 * len(outputs), 1.4 + 0.24 * len(rows))
+        figure, (panels,) = new_figure(1, len(outputs), size, sharey=True)
+        for i, (axes, output) in enumerate(zip(panels, outputs, strict=True)):
+            ends = np.zeros((2, len(rows)))  # of the bars to the right and to the left
+            for label, values, colour in parts:
+                widths = np.nan_to_num(values[:, i])
+                side = (widths < 0).astype(int)
+                starts = ends[side, np.arange(len(rows))]
+                hatch = "///" if colour == REST["remainder"] else None
+                look = {"color": colour, "hatch": hatch, "edgecolor": "white", "label": label}
+                axes.barh(range(len(rows)), widths, left=starts, **look)
+                ends[side, np.arange(len(rows))] += widths
+            axes.set(xlabel="share of the aleatoric variance", title=output, ylim=(len(rows) - 0.4, -0.6))
+            axes.axvline(0, color="black", linewidth=0.8)
+        panels[0].set_yticks(range(len(rows)), rows)
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
+    return figure

@@ -13,6 +13,7 @@ from eiv.validation import check_option, check_random_generator
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 __all__ = ["Prediction"]
 
@@ -20,6 +21,7 @@ Array = NDArray[np.float64]
 Of = Literal["function", "label"]
 _BISECTIONS = 48
 _CHUNK_VALUES = 2**22
+_MOST_BARS = 20  # rows of a chart that nobody has chosen
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +42,9 @@ class Prediction:
         draws: `n_draws x rows (x n_y)`, draws of f(zeta), or None where they were not kept.
         index: the labels of the rows, where X was a pandas table.
         output_names: the names of the outputs, where y was one.
+        shares: `rows (x n_y) x n_x`, the shares of the features in the squared aleatoric part, or None where they were
+            not asked for; `budget` shows them.
+        feature_names: the names of the features, where X was a pandas table.
 
     Examples:
         >>> import numpy as np
@@ -64,6 +69,8 @@ class Prediction:
     draws: NDArray[np.floating[Any]] | None = None
     index: Any = None
     output_names: tuple[str, ...] | None = None
+    shares: Array | None = None
+    feature_names: tuple[str, ...] | None = None
 
     @property
     def std(self) -> Array:
@@ -88,6 +95,8 @@ class Prediction:
             draws=None if self.draws is None else self.draws[:, rows],
             index=None if self.index is None else self.index[rows],
             output_names=self.output_names,
+            shares=None if self.shares is None else self.shares[rows],
+            feature_names=self.feature_names,
         )
 
     def __repr__(self) -> str:
@@ -197,9 +206,81 @@ class Prediction:
         columns = {name: self._columns(value) for name, value in (parts | {"low": low, "high": high}).items()}
         if self.mean.ndim == 1:
             return pd.DataFrame({name: value[:, 0] for name, value in columns.items()}, index=self.index)
-        outputs = self.output_names or tuple(f"y{i}" for i in range(self.mean.shape[1]))
-        table = {(output, name): value[:, i] for i, output in enumerate(outputs) for name, value in columns.items()}
+        table = {
+            (output, name): value[:, i] for i, output in enumerate(self._outputs()) for name, value in columns.items()
+        }
         return pd.DataFrame(table, index=self.index)
+
+    def budget(self) -> pd.DataFrame:
+        r"""The uncertainty budget: which input's error makes how much of the squared aleatoric part.
+
+        .. math:: \mathrm{share}_i = \frac{V_i}{V}, \qquad \mathrm{remainder} = 1 - \sum_i \mathrm{share}_i
+
+        For a linear f with slopes a and errors s, V_i is a_i^2 s_i^2. In general it is the variance that feature i
+        causes by its own error, averaged over the others (see `eiv.budget.BudgetSampler`). The remainder holds what
+        features cause together: interactions, and correlations between their errors, which can be negative.
+
+        Returns:
+            One row a prediction, one column a feature and "remainder"; they add up to 1. Features without error have 0,
+            rows without any error, or whose aleatoric part cannot be told from zero, NaN. Several outputs stand side
+            by side under their names.
+
+        Raises:
+            ValueError: where the prediction was made without `budget=True`.
+
+        Examples:
+            >>> p = Prediction(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), shares=np.array([[0.75, 0.125]]))
+            >>> p.budget()
+                 x0     x1  remainder
+            0  0.75  0.125      0.125
+
+        """
+        import pandas as pd  # noqa: PLC0415
+
+        shares = self._shares_with_remainder()  # rows x n_y x (n_x + 1)
+        features = self._features()
+        if self.mean.ndim == 1:
+            return pd.DataFrame(shares[:, 0], index=self.index, columns=features)
+        columns = pd.MultiIndex.from_product([self._outputs(), features])
+        return pd.DataFrame(shares.reshape(len(self), -1), index=self.index, columns=columns)
+
+    def plot_budget(self, rows: slice | NDArray[Any] | None = None) -> Figure:
+        r"""The uncertainty budget as bars, one a row and a panel an output.
+
+        .. math:: \sum_i \mathrm{share}_i + \mathrm{remainder} = 1
+
+        Args:
+            rows: which rows to draw, as for `prediction[rows]`; by default the first twenty.
+
+        Returns:
+            A matplotlib figure; `figure.savefig("budget.png")` writes it.
+
+        Examples:
+            >>> p = Prediction(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), shares=np.array([[0.75, 0.125]]))
+            >>> p.plot_budget().get_axes()[0].get_xlabel()
+            'share of the aleatoric variance'
+
+        """
+        from eiv.plotting import budget_figure  # noqa: PLC0415
+
+        chosen = self[slice(_MOST_BARS) if rows is None else rows]
+        labels = [str(label) for label in (range(len(self)) if self.index is None else self.index)]
+        shown = np.asarray(labels)[slice(_MOST_BARS) if rows is None else rows]
+        outputs = [""] if self.mean.ndim == 1 else self._outputs()
+        return budget_figure(chosen._shares_with_remainder(), self._features(), shown.tolist(), outputs)
+
+    def _shares_with_remainder(self) -> Array:
+        if self.shares is None:
+            raise ValueError("The budget was not asked for. Predict with predict_distribution(X, budget=True).")
+        shares = self.shares.reshape(len(self), -1, self.shares.shape[-1])
+        return np.concatenate([shares, 1 - shares.sum(-1, keepdims=True)], axis=-1)
+
+    def _features(self) -> list[str]:
+        n_features = 0 if self.shares is None else self.shares.shape[-1]
+        return [*(self.feature_names or (f"x{i}" for i in range(n_features))), "remainder"]
+
+    def _outputs(self) -> list[str]:
+        return list(self.output_names or (f"y{i}" for i in range(self.mean.shape[1])))
 
     def _columns(self, values: Array) -> Array:
         return values.reshape(len(values), -1)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 import torch
+from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import _safe_indexing, check_random_state
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from eiv import validation as v
+from eiv.budget import BudgetSampler
 from eiv.fitting import DTYPES, Table, device_of, fit_stack, input_prior_of
 from eiv.graphs import matmul_precision
 from eiv.inputs import ZETA_DRAWS, InputPrior, LearnedPrior, RelativeError, ZetaPosterior
@@ -252,6 +254,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X_err: Any = None,
         method: Literal["unbiased", "literal"] = "unbiased",
         keep_draws: bool | None = None,
+        budget: bool = False,
     ) -> Prediction:
         """Predict with all parts of the uncertainty, by Algorithm 2.
 
@@ -262,6 +265,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 Algorithm 2 as printed but for its misprint.
             keep_draws: whether the draws behind quantiles and samples are kept; by default up to 2^26 values (256 MiB
                 in float32).
+            budget: whether `Prediction.budget` is made ready, the shares of each feature in the aleatoric part. That
+                takes as long as one prediction more, and one for each feature that has an error.
 
         Returns:
             A `Prediction`.
@@ -299,6 +304,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 if keep:
                     kept.append(draws.flatten(0, -3).to(self.posterior_.stack.dtype).cpu().numpy())
         _check_finite(moments)
+        shares = self._shares(x, errors, seeds) if budget else None
         epistemic, aleatoric = np.sqrt(np.maximum(moments[1:], 0))
         noise = np.broadcast_to(self.y_noise_, moments[0].shape).copy()
 
@@ -313,6 +319,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             draws=shaped(np.concatenate(kept, axis=1)) if keep else None,
             index=index,
             output_names=self._output_names,
+            shares=shares if shares is None or self._y_has_columns else shares[:, 0],
+            feature_names=tuple(map(str, self.feature_names_in_)) if hasattr(self, "feature_names_in_") else None,
         )
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_err: Any = None) -> float:
@@ -394,6 +402,16 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "be given too (X_err=0 where they are exact)."
             )
         return np.asarray(self.x_err_)[None]
+
+    def _shares(self, x: Array, errors: Array, seeds: Sequence[SeedSequence]) -> Array:
+        """The shares of each feature in the aleatoric part, `rows x n_y x n_x`; NaN where there is no error."""
+        shares = np.full((len(x), self.n_outputs_, x.shape[1]), np.nan)
+        if errors.any():
+            sampler = BudgetSampler(self.posterior_, x.shape[1], self.n_theta, self.n_zeta, seeds)
+            with matmul_precision(self.posterior_.parameters[0].device, self.precision):
+                for rows, inputs in self._chunks(x, errors, sampler.chunk_rows):
+                    shares[rows] = sampler.shares(inputs).cpu().numpy()
+        return shares
 
     def _chunks(self, x: Array, errors: Array, size: int) -> Iterator[tuple[slice, ZetaPosterior]]:
         """The posterior of zeta, standardised, for `size` rows at a time."""

@@ -93,7 +93,7 @@ class BlockSampler:
         base = Streams.of(seeds[:1], Purpose.PREDICT_ZETA, device, dtype)
         half = _shared_noise(base, -(-n_blocks // 2), n_zeta, n_inputs)
         self._noise = torch.stack([half, -half], dim=1).flatten(0, 1)[:n_blocks]  # G x L x n_x, or one more
-        self.chunk_rows = _chunk_rows(posterior, n_theta * n_zeta)
+        self.chunk_rows = chunk_rows(posterior, n_theta * n_zeta)
 
     def draw(self, inputs: ZetaPosterior) -> Tensor:
         """Draw f for `inputs`, `rows x n_x`: `S x G x A x L x rows x n_y`."""
@@ -166,7 +166,7 @@ class LiteralSampler:
         stack = posterior.stack
         values_a_row = stack.n_networks * stack.width * max(n_zeta, len(stack.dropout_layers))  # a mask is a row's own
         most = max(1, values_at_once(parameter.device) // values_a_row)
-        self.chunk_rows = min(_chunk_rows(posterior, n_theta * n_zeta), most)
+        self.chunk_rows = min(chunk_rows(posterior, n_theta * n_zeta), most)
 
     def draw(self, inputs: ZetaPosterior) -> Tensor:
         """Draw f for `inputs`, `rows x n_x`: `S K x L x rows x n_y`, all networks pooled."""
@@ -201,6 +201,7 @@ def _shared_noise(streams: Streams, n_blocks: int, n_zeta: int, n_inputs: int) -
     return noise.squeeze(0)
 
 
-def _chunk_rows(posterior: WeightPosterior, draws_a_network: int) -> int:
+def chunk_rows(posterior: WeightPosterior, draws_a_network: int) -> int:
+    """How many rows with so many draws of a network fit in a fixed amount of memory."""
     most = _CHUNK_DRAWS[posterior.parameters[0].device.type]
     return max(1, most // (posterior.stack.n_networks * draws_a_network))

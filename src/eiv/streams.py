@@ -30,6 +30,7 @@ class Purpose(IntEnum):
     Y_NOISE = 4
     PREDICT_WEIGHTS = 5
     PREDICT_ZETA = 6
+    BUDGET = 7
 
 
 def network_seeds(random_state: int, n_networks: int) -> list[SeedSequence]:

@@ -57,6 +57,11 @@ class ZetaPosterior:
         """Whether `draw` is a smooth function of its noise, as quadrature needs it."""
         return True
 
+    @property
+    def independent(self) -> Tensor:
+        """Whether the features of a row are independent of each other: `... x rows`, where rows may be 1."""
+        return self.std.new_ones((1,) * (self.std.ndim - 1), dtype=torch.bool)
+
     def take(self, rows: Tensor) -> Self:
         """The posterior of some rows; `rows` is `S x B`, a choice of its own for each network."""
         return self._each(lambda values: values if values.shape[1] == 1 else take_rows(values, rows))
@@ -153,6 +158,16 @@ class ZetaMixture(ZetaPosterior):
     def is_smooth(self) -> bool:
         """Whether `draw` is a smooth function of its noise: one component, or one noisy feature."""
         return self.means.shape[-2] == 1 or self.lines == "all"
+
+    @property
+    def independent(self) -> Tensor:
+        """Whether the features of a row are independent of each other: one component without correlations."""
+        if self.means.shape[-2] > 1:
+            return ~super().independent
+        if self.scales.ndim == self.means.ndim:
+            return super().independent
+        off_diagonal = self.scales - self.scales.diagonal(dim1=-2, dim2=-1).diag_embed()
+        return ~off_diagonal.flatten(-3).any(-1)
 
     def standardised(self, shift: Tensor, scale: Tensor) -> ZetaMixture:
         """The posterior of (zeta - shift) / scale."""
