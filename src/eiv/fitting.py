@@ -178,7 +178,7 @@ def _fitted_prior(prior: InputPrior | LearnedPrior, table: Table) -> InputPrior:
         return prior
     if not table.x_err.any():
         return FlatPrior()
-    fitted: InputPrior = prior.fit(torch.from_numpy(table.x), torch.from_numpy(table.x_err))
+    fitted: InputPrior = prior.fit(torch.tensor(table.x), torch.tensor(table.x_err))  # a pandas table is read-only
     return fitted
 
 

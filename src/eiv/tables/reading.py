@@ -6,7 +6,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -79,12 +79,18 @@ class Rows:
     source: Any
     cells: Any
     first: int = 0
+    _known: dict[str, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return int(self.cells.num_rows)
 
     def numbers(self, column: str) -> Array:
         """A column as numbers, `rows`; NaN where a cell is empty. A `TableError` where a cell is something else."""
+        if column not in self._known:
+            self._known[column] = self._numbers(column)
+        return self._known[column]
+
+    def _numbers(self, column: str) -> Array:
         values = self.cells[column]
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
