@@ -174,3 +174,9 @@ def test_curves_are_smooth_under_a_mixture(line):
     model = EiVRegressor(0.3, input_prior=prior, **FAST | {"dropout": 0.0}).fit(X, y)
     coarse, fine = (np.abs(np.diff(model.predict(np.linspace(-1, 1, n)[:, None]))).max() for n in (2001, 8001))
     assert fine < 0.5 * coarse  # a jump stays as large as it is
+
+
+def test_a_prior_is_learned_from_a_pandas_table_without_a_warning(line):
+    X, y = line
+    model = EiVRegressor(0.1, input_prior="normal", **FAST).fit(pd.DataFrame(X, columns=["a"]), y)
+    assert model.input_prior_.means.shape == (1, 1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from eiv.inputs import FlatPrior, LearnedPrior, MixturePrior, NormalPrior, Repeats, errors_from_repeats, relative
+    from eiv.modelfile import ModelFileError
     from eiv.prediction import Prediction
     from eiv.regressor import EiVRegressor, fit_splits
     from eiv.training import TrainingDivergedError
@@ -21,6 +22,7 @@ __all__ = [
     "FlatPrior",
     "LearnedPrior",
     "MixturePrior",
+    "ModelFileError",
     "NormalPrior",
     "Prediction",
     "Repeats",
@@ -35,6 +37,7 @@ _HOMES = {
     "FlatPrior": "eiv.inputs",
     "LearnedPrior": "eiv.inputs",
     "MixturePrior": "eiv.inputs",
+    "ModelFileError": "eiv.modelfile",
     "NormalPrior": "eiv.inputs",
     "Prediction": "eiv.prediction",
     "Repeats": "eiv.inputs",

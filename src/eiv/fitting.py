@@ -63,6 +63,7 @@ def fit_stack(
     for model, table, prior in zip(models, tables, _fitted_priors(models, tables), strict=True):
         model._seed = int(check_random_state(model.random_state).randint(2**31))
         model._n_fitted_networks = model.n_networks
+        model._fitted_params = model.get_params(deep=False)
         model.input_prior_ = prior
         model._x_scaler = _scaler(table.x, model.standardise)
         model._y_scaler = _scaler(table.y, model.standardise)
@@ -104,7 +105,7 @@ def fit_stack(
             y_noise=torch.stack(known_noise[group]) if known_noise else None,
         )
 
-    whole = _new_posterior(first, seeds, device)
+    whole = new_posterior(first, seeds, device)
     n_zeta = 1 if inputs[0].is_exact else ZetaDraws.of(first.zeta_draws, first.n_zeta, inputs[0]).n_zeta
     work = first.batch_size * n_zeta * whole.stack.width**2
     size = -(-len(seeds) // n_workers(len(seeds), device, work))
@@ -129,7 +130,7 @@ def fit_stack(
         model.loss_curve_ = curve.double().cpu().numpy()
 
 
-def _new_posterior(model: EiVRegressor, seeds: Sequence[SeedSequence], device: torch.device) -> WeightPosterior:
+def new_posterior(model: EiVRegressor, seeds: Sequence[SeedSequence], device: torch.device) -> WeightPosterior:
     """The weight posterior of fresh networks with these seeds."""
     n_inputs, n_outputs = model.n_features_in_, model.n_outputs_
 
@@ -178,7 +179,7 @@ def _fitted_prior(prior: InputPrior | LearnedPrior, table: Table) -> InputPrior:
         return prior
     if not table.x_err.any():
         return FlatPrior()
-    fitted: InputPrior = prior.fit(torch.tensor(table.x), torch.tensor(table.x_err))
+    fitted: InputPrior = prior.fit(torch.tensor(table.x), torch.tensor(table.x_err))  # a pandas table is read-only
     return fitted
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
@@ -344,6 +345,53 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         from sklearn.metrics import r2_score  # noqa: PLC0415  (slow to import)
 
         return float(r2_score(y, self.predict(X, X_err=X_err), sample_weight=sample_weight))
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file (safetensors with a JSON header), whole or not at all.
+
+        The same model gives the same bytes. A module of your own is not saved, its weights are; it has to be given
+        again at load.
+
+        Args:
+            path: the file; one that is there is replaced.
+
+        Examples:
+            >>> import tempfile
+            >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     EiVRegressor(0.1, epochs=2).fit(X[:, None], y).save(f"{folder}/model.eiv")
+
+        """
+        from eiv.modelfile import save_model  # noqa: PLC0415
+
+        save_model(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path, module: Callable[[int, int], nn.Module] | None = None) -> Self:
+        """Read a fitted model from its file; it predicts what it did before, to the last bit on the same machine.
+
+        A model that was trained on a GPU loads on the CPU where there is none. Nothing in the file is executed.
+
+        Args:
+            path: the file.
+            module: as it was for the constructor, for a model with a network of your own.
+
+        Returns:
+            The fitted model. A file that is damaged, or none of ours, is an `eiv.ModelFileError`.
+
+        Examples:
+            >>> import tempfile
+            >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+            >>> model = EiVRegressor(0.1, epochs=2).fit(X[:, None], y)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     model.save(f"{folder}/model.eiv")
+            ...     bool((EiVRegressor.load(f"{folder}/model.eiv").predict([[0.5]]) == model.predict([[0.5]])).all())
+            True
+
+        """
+        from eiv.modelfile import load_model  # noqa: PLC0415
+
+        return load_model(path, module, cls)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from torch import Tensor
 
@@ -59,3 +59,14 @@ class WeightPosterior(Protocol):
 
     def split(self, sizes: Sequence[int]) -> Sequence[Self]:
         """Part the stack into stacks of `sizes` networks."""
+
+
+@runtime_checkable
+class HasState(Protocol):
+    """A family that keeps tensors of its own beside the weights of its networks; model files hold them too."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Those tensors by name."""
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Take them over, on the device of the parameters; a ValueError where names or shapes are wrong."""

@@ -1,4 +1,4 @@
-"""The command line."""
+"""`eiv reproduce`: the whole paper."""
 
 from __future__ import annotations
 
@@ -7,36 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-import eiv
-
-app = typer.Typer(
-    name="eiv",
-    help="Regression for inputs that carry error bars (Errors-in-Variables).",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-console = Console()
-errors = Console(stderr=True)
-
-
-def main() -> None:
-    """Run the command line; an error that the user can do something about is one sentence and exit status 2."""
-    try:
-        app()
-    except (ValueError, TypeError, OSError) as error:
-        errors.print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
-        raise SystemExit(2) from None
-
-
-@app.callback(invoke_without_command=True)
-def _common(version: Annotated[bool, typer.Option("--version", help="Show the version and end.")] = False) -> None:
-    if version:
-        console.print(f"eiv {eiv.__version__}", highlight=False)
-        raise typer.Exit
+from eiv.cli.app import app, console, errors
 
 
 @app.command()
@@ -67,35 +40,6 @@ def reproduce(
     _show_claims(tables)
     console.print(notice(tables), highlight=False)
     console.print(f"Report: {page}   tables and figures: {out}/   ({time.perf_counter() - started:.0f} s)")
-
-
-@app.command()
-def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a reproduction.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="The page; DIR/report.html by default. Markdown where it ends in .md."),
-    ] = None,
-) -> None:
-    """Make the page of a run again from its tables, without training."""
-    from eiv.paper.report import write_report  # noqa: PLC0415
-    from eiv.paper.tables import Tables  # noqa: PLC0415
-
-    console.print(f"Report: {write_report(Tables.read(folder), folder, out)}")
-
-
-@app.command()
-def datasets() -> None:
-    """List the thirteen data sets of the paper, and say which are at hand."""
-    from eiv.datasets import overview  # noqa: PLC0415
-
-    table = overview()
-    shown = Table(title="Data sets")
-    for column in table.columns:
-        shown.add_column(str(column), overflow="fold")
-    for row in table.itertuples(index=False):
-        shown.add_row(*map(str, row))
-    console.print(shown)
 
 
 def _show_claims(tables: object) -> None:

@@ -1,0 +1,62 @@
+"""What the commands share: the application, its two consoles, and how outputs are guarded."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+import eiv
+
+INTERRUPTED = 130  # exit status after Ctrl-C, as a shell has it
+
+app = typer.Typer(
+    name="eiv",
+    help="Regression for inputs that carry error bars (Errors-in-Variables).\n\n"
+    "From a table to an answer: `eiv fit` learns a model from a table, `eiv predict` applies it to new rows with an "
+    "uncertainty for each, `eiv info` says what a model file holds.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+console = Console()
+errors = Console(stderr=True)
+
+
+@app.callback(invoke_without_command=True)
+def _common(version: Annotated[bool, typer.Option("--version", help="Show the version and end.")] = False) -> None:
+    if version:
+        console.print(f"eiv {eiv.__version__}", highlight=False)
+        raise typer.Exit
+
+
+def complain(error: object) -> None:
+    """One sentence on stderr."""
+    errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+
+
+def check_output(out: Path, force: bool, *inputs: Path) -> None:
+    """Raise a ValueError where a file would be lost, before any work is done."""
+    if out.is_dir():
+        raise ValueError(f"{out} is a folder; give the name of a file.")
+    if any(out.exists() and path.exists() and out.samefile(path) for path in inputs):
+        raise ValueError(f"{out} is an input; choose another name for the output.")
+    if out.exists() and not force:
+        raise ValueError(f"{out} is there already; use --force to replace it.")
+
+
+@contextlib.contextmanager
+def interruptible(out: Path) -> Iterator[None]:
+    """End at Ctrl-C with a sentence on what was kept: outputs appear whole or not at all."""
+    before = out.exists()
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = f"{out} is as it was before" if before else f"{out} was not written"
+        errors.print(f"[bold red]interrupted:[/] {escape(kept)}, nothing else is left.", highlight=False)
+        raise typer.Exit(INTERRUPTED) from None

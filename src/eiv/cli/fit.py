@@ -1,0 +1,241 @@
+"""`eiv fit`: from a table to a model."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.markup import escape
+from rich.table import Table
+
+from eiv.cli.app import app, check_output, console, errors, interruptible
+
+if TYPE_CHECKING:
+    from eiv import EiVRegressor
+    from eiv.cli.data import TrainingTable
+    from eiv.cli.options import FitOptions
+
+_LEAST_HELD_OUT = 5  # rows from which on scores say something
+_SMALL, _LARGE = 0.02, 0.2  # of the variance of a new label
+
+
+@app.command()
+def fit(
+    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet or Excel (.xlsx).")],
+    target: Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")] = None,
+    x_err: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL=VALUE",
+            help="The error (standard deviation) of a column: 0.5 in the column's unit; 5% of each reading; 5%sd of "
+            "the column's spread (its standard deviation over the rows); or the name of a column that holds each "
+            "row's error. VALUE alone holds for all columns. Columns without one are exact.",
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="MODEL", help="The model file to write.")] = None,
+    feature: Annotated[
+        list[str] | None, typer.Option(metavar="COL", help="Learn from these columns only; by default from all.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(metavar="COL", help="Leave a column out.")] = None,
+    groups: Annotated[
+        str | None, typer.Option(metavar="COL", help="Rows of one group are held out together; not a feature.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.toml", help="Options from a file, such as target = 'mass'; its table settings is for --set."
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of EiVRegressor, such as epochs=200."),
+    ] = None,
+    holdout: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="Rows held out for the scores; 0 for none; 0.2 by default.")
+    ] = None,
+    refit: Annotated[
+        bool | None,
+        typer.Option(
+            "--refit/--no-refit",
+            help="Learn the saved model from all rows once the scores are known (the default), or keep the one behind "
+            "the scores.",
+            show_default=False,
+        ),
+    ] = None,
+    drop_missing: Annotated[
+        bool | None, typer.Option("--drop-missing", help="Go on without rows that hold missing or infinite values.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of hold-out and networks; 0 by default.")] = None,
+    separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not told.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not told.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace MODEL if it is there.")] = False,
+) -> None:
+    """Learn a model from a table whose columns carry errors.
+
+    It says what it understood, learns from four fifths of the rows, scores the model on the rest, and then learns from
+    all rows what goes into the file.
+    """
+    from eiv import EiVRegressor  # noqa: PLC0415  (slow to import)
+    from eiv.cli.data import TrainingTable  # noqa: PLC0415
+    from eiv.cli.options import FitOptions, parse_settings  # noqa: PLC0415
+    from eiv.modelfile import save_model  # noqa: PLC0415
+    from eiv.tables import open_table  # noqa: PLC0415
+
+    told = {
+        "target": target,
+        "x_err": x_err,
+        "feature": feature,
+        "drop": drop,
+        "groups": groups,
+        "holdout": holdout,
+        "refit": refit,
+        "drop_missing": drop_missing,
+        "seed": seed,
+        "separator": separator,
+        "decimal": decimal,
+        "settings": parse_settings(settings),
+    }
+    options = FitOptions.of({name: value for name, value in told.items() if value != []}, config)
+    if out is None:
+        raise ValueError("-o is missing: the name of the model file to write, for instance -o model.eiv.")
+    check_output(out, force, data)
+    started = time.perf_counter()
+    with interruptible(out):
+        table = TrainingTable.of(open_table(data, options.separator, options.decimal), options)
+        _show_table(data, table, options)
+        model = EiVRegressor(
+            x_err=table.errors.tolist() if table.spec.is_constant and not table.spec.is_exact else None,
+            random_state=options.seed,
+            **options.settings,
+        )
+        train, test = _split(table, options)
+        final, scored = _fitted(model, table, train, test, options.refit)
+        scores = None if scored is None else _scores(scored, table, test)
+        if scores is not None:
+            _show_scores(scores, table)
+        notes = _notes(data, table, options, scores, len(train) if not options.refit else len(table.y))
+        save_model(final, out, notes)
+    console.print(f"Model: {escape(str(out))}   ({time.perf_counter() - started:.0f} s)", highlight=False)
+
+
+def _split(table: TrainingTable, options: FitOptions) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The rows to learn from and those to hold out; none of these where there are too few."""
+    from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit  # noqa: PLC0415
+
+    rows = np.arange(len(table.y))
+    n_groups = len(rows) if table.groups is None else len(np.unique(table.groups))
+    if options.holdout * len(rows) < _LEAST_HELD_OUT or n_groups < 2:
+        if options.holdout > 0:
+            console.print("Too few rows or groups to hold some out: there will be no scores.")
+        return rows, rows[:0]
+    kind = ShuffleSplit if table.groups is None else GroupShuffleSplit
+    splitter = kind(1, test_size=options.holdout, random_state=options.seed)
+    train, test = next(splitter.split(table.X, table.y, table.groups))
+    return np.sort(train), np.sort(test)
+
+
+def _fitted(
+    model: EiVRegressor, table: TrainingTable, train: NDArray[np.intp], test: NDArray[np.intp], refit: bool
+) -> tuple[EiVRegressor, EiVRegressor | None]:
+    """The model to keep, and the one that has not seen the rows held out."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    from eiv import fit_splits  # noqa: PLC0415
+
+    splits = [train] if not len(test) else [train, np.arange(len(table.y))][: 1 + refit]
+    n_done, last = 0, 0
+    columns = (TextColumn("learning"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+        task = bar.add_task("learning", total=len(splits) * int(model.epochs))
+
+        def on_epoch(epoch: int) -> None:
+            nonlocal n_done, last
+            n_done, last = n_done + (epoch - last if epoch > last else epoch), epoch
+            bar.update(task, completed=n_done)
+
+        models = fit_splits(model, table.X, table.y, splits, X_err=table.X_err, on_epoch=on_epoch)
+    return models[-1], models[0] if len(test) else None
+
+
+def _scores(model: EiVRegressor, table: TrainingTable, test: NDArray[np.intp]) -> dict[str, float]:
+    """What the rows held out say of the model; parts of the uncertainty as root mean squares."""
+    from eiv.metrics import coverage, rmse  # noqa: PLC0415
+
+    errors_of_rows = None if table.X_err is None else table.X_err[test]
+    p = model.predict_distribution(table.X.iloc[test], X_err=errors_of_rows, keep_draws=False)
+    y = table.y[test]
+    parts = ("epistemic", "aleatoric", "noise", "total")
+    return {
+        "rows": len(test),
+        "rmse": rmse(y, p.mean),
+        "spread": float(y.std()),
+        "coverage_95": coverage(y, *p.interval(0.95, of="label")),
+        **{name: float(np.sqrt(np.mean(getattr(p, name) ** 2))) for name in parts},
+    }
+
+
+def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
+    n_rows = f"{len(table.y):,} rows"
+    if table.missing.n_bad:
+        names = ", ".join(table.missing.columns)
+        n_rows += f"; {table.missing.n_bad:,} left out, with missing or infinite values in {names}"
+    shown = Table(title=f"{escape(str(data))}: {escape(n_rows)}", title_justify="left")
+    for heading in ("column", "taken as", "error", "spread"):
+        shown.add_column(heading, overflow="fold")
+    for name, term in table.spec.terms.items():
+        shown.add_row(escape(name), "feature", escape(str(term)), f"{table.spreads[name]:.4g}")
+    for name, why in table.left_out.items():
+        shown.add_row(escape(name), escape(why), "", f"{table.y.std():.4g}" if name == options.target else "")
+    console.print(shown)
+    if table.spec.is_exact:
+        console.print("No errors of the inputs were given (--x-err), so they are taken as exact.")
+
+
+def _show_scores(scores: dict[str, float], table: TrainingTable) -> None:
+    shown = Table(title=f"On {scores['rows']:,.0f} rows that were held out", title_justify="left", show_header=False)
+    shown.add_column("")
+    shown.add_column("", justify="right")
+    shown.add_row("root mean squared error", f"{scores['rmse']:.4g}")
+    shown.add_row("the same for always predicting the mean", f"{scores['spread']:.4g}")
+    shown.add_row("labels inside their 95 % interval", f"{100 * scores['coverage_95']:.1f} %")
+    shown.add_row("uncertainty of a new label", f"{scores['total']:.4g}")
+    shown.add_row("  from the weights (epistemic)", f"{scores['epistemic']:.4g}")
+    shown.add_row("  from the input errors (aleatoric)", f"{scores['aleatoric']:.4g}")
+    shown.add_row("  from the noise of the target", f"{scores['noise']:.4g}")
+    console.print(shown)
+    console.print(verdict(scores, table.spec.is_exact), highlight=False)
+
+
+def verdict(scores: dict[str, float], exact: bool) -> str:
+    """A plain sentence on whether the errors of the inputs matter."""
+    if exact:
+        return "Whether input errors matter here cannot be said: none were given."
+    of_label = (scores["aleatoric"] / scores["total"]) ** 2
+    of_curve = scores["aleatoric"] ** 2 / (scores["aleatoric"] ** 2 + scores["epistemic"] ** 2)
+    how = "hardly matter" if of_label < _SMALL else "matter" if of_label < _LARGE else "matter a lot"
+    return (
+        f"The input errors {how} here: they make up {100 * of_label:.0f} % of the variance of a new label, and "
+        f"{100 * of_curve:.0f} % of that of the predicted curve."
+    )
+
+
+def _notes(
+    data: Path, table: TrainingTable, options: FitOptions, scores: dict[str, float] | None, n_fitted: int
+) -> dict[str, Any]:
+    """What `eiv predict` and `eiv info` need to know."""
+    return {
+        "data": data.name,
+        "rows": len(table.y),
+        "rows_left_out": table.missing.n_bad,
+        "rows_learned_from": n_fitted,
+        "target": options.target,
+        "left_out": dict(table.left_out),
+        "x_err": table.spec.to_json(),
+        "spreads": table.spreads,
+        "seed": options.seed,
+        "holdout": scores,
+    }

@@ -1,0 +1,108 @@
+"""The options of `eiv fit`, from the command line and from a TOML file, the command line first."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from eiv import EiVRegressor
+
+_NOT_SETTINGS = ("self", "x_err", "module", "random_state", "verbose")  # have an option of their own, or are no text
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What to fit on what."""
+
+    target: str | None = None
+    x_err: list[str] = field(default_factory=list)
+    feature: list[str] = field(default_factory=list)
+    drop: list[str] = field(default_factory=list)
+    groups: str | None = None
+    holdout: float = 0.2
+    refit: bool = True
+    drop_missing: bool = False
+    seed: int = 0
+    separator: str | None = None
+    decimal: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any], config: Path | None) -> FitOptions:
+        """The options of the command line, those that are not None, and else of the file."""
+        content = {} if config is None else _read_config(config)
+        values = content | {name: value for name, value in told.items() if value is not None and name != "settings"}
+        values["settings"] = content.get("settings", {}) | (told.get("settings") or {})
+        options = cls(**values)
+        if options.target is None:
+            raise ValueError("--target is missing: which column is to be predicted?")
+        if not 0 <= options.holdout < 1:
+            raise ValueError(f"--holdout must be a share of the rows from 0 to below 1, got {options.holdout:g}.")
+        _check_settings(options.settings)
+        return options
+
+
+def parse_settings(texts: Sequence[str] | None) -> dict[str, Any]:
+    """`NAME=VALUE` each; a value is a number, true, false or a word."""
+    settings = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"--set takes NAME=VALUE, got {text!r}.")
+        try:
+            settings[name.strip()] = tomllib.loads(f"value = {value.strip()}")["value"]
+        except tomllib.TOMLDecodeError:
+            settings[name.strip()] = value.strip()
+    return settings
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """The options of a TOML file, checked for their names and types."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"There is no file {path}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a TOML file: {error}.") from error
+    content = {name.replace("-", "_"): value for name, value in content.items()}
+    if isinstance(content.get("x_err"), dict):
+        content["x_err"] = [f"{feature}={value}" for feature, value in content["x_err"].items()]
+    elif isinstance(content.get("x_err"), int | float):
+        content["x_err"] = str(content["x_err"])
+    kinds = {option.name: str(option.type).removesuffix(" | None") for option in fields(FitOptions)}
+    for name in content:
+        if name not in kinds:
+            raise ValueError(f"{path}: {name!r} is not an option; these are: {', '.join(kinds)}.")
+        if kinds[name] == "list[str]" and isinstance(content[name], str):
+            content[name] = [content[name]]
+        if not _fits(kinds[name], content[name]):
+            raise ValueError(f"{path}: {name} must be {_WORDS[kinds[name]]}, got {content[name]!r}.")
+    return content
+
+
+_WORDS = {
+    "str": "a word in quotes",
+    "list[str]": "words in quotes, in brackets",
+    "float": "a number",
+    "int": "a whole number",
+    "bool": "true or false",
+    "dict[str, Any]": "a table [settings]",
+}
+
+
+def _fits(kind: str, value: object) -> bool:
+    if kind == "list[str]":
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    types: dict[str, Any] = {"str": str, "float": int | float, "int": int, "bool": bool, "dict[str, Any]": dict}
+    return isinstance(value, types[kind]) and (kind == "bool" or not isinstance(value, bool))
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    known = [name for name in inspect.signature(EiVRegressor.__init__).parameters if name not in _NOT_SETTINGS]
+    for name in settings:
+        if name not in known:
+            raise ValueError(f"{name!r} is not a setting of the model; these are: {', '.join(known)}.")

@@ -1,0 +1,315 @@
+"""Tables from files, as a whole or a piece at a time."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from eiv.tables.textformat import TableError, TextFormat, is_gzip
+
+__all__ = ["Rows", "Source", "TableError", "open_table"]
+
+Array = NDArray[np.float64]
+_CSV, _PARQUET = (".csv", ".tsv", ".txt", ".dat"), (".parquet", ".pq")
+_BLOCK = 2**22  # bytes of text, or
+_CHUNK = 2**16  # rows, that are read at once
+_MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "null", "none"])
+
+
+class Source(Protocol):
+    r"""A table in a file.
+
+    .. math:: (x_{ij}), \qquad i = 1 \dots N \text{ (rows)}, \quad j = 1 \dots C \text{ (columns)}
+
+    Attributes:
+        path: the file.
+        columns: the names of its columns, each another.
+        text_format: how it is written, where it is text; how its numbers would be, where it is not.
+
+    Examples:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "t.csv"
+        >>> _ = path.write_text("a;b\n1,5;x\n2,5;y\n")
+        >>> source: Source = open_table(path)
+        >>> source.columns, [rows.numbers("a").tolist() for rows in source.chunks()]
+        (('a', 'b'), [[1.5, 2.5]])
+
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    text_format: TextFormat
+
+    def chunks(self) -> Iterator[Rows]:
+        """The rows, a bounded number at a time; a `TableError` where there are none."""
+
+    def place(self, row: int) -> str:
+        """Where data row `row`, from 0, is in the file."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    r"""Some consecutive rows of a table.
+
+    .. math:: x_{ij}, \qquad i = \mathrm{first} \dots \mathrm{first} + n - 1
+
+    Attributes:
+        source: the table that they are of.
+        cells: the rows as they are in the file.
+        first: the number of the first one, from 0.
+
+    Examples:
+        >>> Rows(None, pa.table({"a": ["1", "", "inf"]}), first=0).numbers("a")
+        array([ 1., nan, inf])
+
+    """
+
+    source: Any
+    cells: Any
+    first: int = 0
+    _known: dict[str, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return int(self.cells.num_rows)
+
+    def numbers(self, column: str) -> Array:
+        """A column as numbers, `rows`; NaN where a cell is empty. A `TableError` where a cell is something else."""
+        if column not in self._known:
+            self._known[column] = self._numbers(column)
+        return self._known[column]
+
+    def _numbers(self, column: str) -> Array:
+        values = self.cells[column]
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+        if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+            values = self._parsed(column, values)
+        elif not (_is_number(values.type) or pa.types.is_null(values.type)):
+            raise TableError(f"{self.source.path}: column {column!r} holds {values.type}, not numbers.")
+        return np.asarray(pc.fill_null(pc.cast(values, pa.float64()), np.nan).to_numpy(zero_copy_only=False))
+
+    def _parsed(self, column: str, text: Any) -> Any:
+        decimal = self.source.text_format.decimal if self.source is not None else "."
+        try:
+            if decimal == ".":
+                return pc.cast(text, pa.float64())
+        except pa.ArrowInvalid:
+            pass  # empty cells, spaces, or no numbers: look closer
+        text = pc.utf8_trim_whitespace(text)
+        text = pc.if_else(pc.is_in(pc.utf8_lower(text), value_set=_MISSING), pa.scalar(None, text.type), text)
+        plain = text
+        if decimal == ",":  # a point would be a separator of thousands: it is not guessed at
+            plain = pc.replace_substring(pc.replace_substring(text, ".", "_"), ",", ".")
+        try:
+            return pc.cast(plain, pa.float64())
+        except pa.ArrowInvalid:
+            row = next(i for i, cell in enumerate(plain) if not _is_parsed(cell))
+            value = text[row].as_py()
+            hint = " Is ',' its decimal sign?" if decimal == "." and re.fullmatch(r"[-+]?\d+,\d+", value) else ""
+            raise TableError(
+                f"{self.source.path}, {self.source.place(self.first + row)}: column {column!r} holds "
+                f"{value[:40]!r}, not a number.{hint}"
+            ) from None
+
+
+def open_table(path: str | Path, separator: str | None = None, decimal: str | None = None) -> Source:
+    r"""Look at a table in a file: CSV (`.csv`, `.tsv`, `.txt`, `.dat`, also `.gz`), Parquet or Excel (`.xlsx`).
+
+    .. math:: \text{file} \mapsto (x_{ij})
+
+    Args:
+        path: the file.
+        separator: between the cells of a CSV; found where it is not told: tab, `;`, `|` or `,`.
+        decimal: `.` or `,`; found where it is not told.
+
+    Returns:
+        A `Source`, from which rows can be read.
+
+    Raises:
+        TableError: where the file is empty, not a table, or has two columns of the same name.
+
+    Examples:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "t.csv"
+        >>> _ = path.write_text("length,mass\n1.5,2\n")
+        >>> open_table(path).columns
+        ('length', 'mass')
+
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {path}.")
+    if not path.is_file():
+        raise TableError(f"{path} is not a file.")
+    if path.stat().st_size == 0:
+        raise TableError(f"{path} is empty.")
+    suffix = Path(path.stem).suffix.lower() if is_gzip(path) else path.suffix.lower()
+    source: Source
+    if suffix in _CSV:
+        source = _TextSource(path, TextFormat.of(path, separator, decimal))
+    elif suffix in _PARQUET and not is_gzip(path):
+        source = _ParquetSource(path)
+    elif suffix == ".xlsx" and not is_gzip(path):
+        source = _ExcelSource(path)
+    else:
+        known = ", ".join((*_CSV, *(f"{name}.gz" for name in _CSV[:1]), *_PARQUET[:1], ".xlsx"))
+        raise TableError(f"{path}: the ending says nothing of the kind of table; these are known: {known}.")
+    double = [name for name, n in Counter(source.columns).items() if n > 1]
+    if double:
+        raise TableError(f"{path}: several columns have the name {double[0]!r}.")
+    return source
+
+
+class _TextSource:
+    def __init__(self, path: Path, text_format: TextFormat) -> None:
+        self.path, self.text_format, self.columns = path, text_format, text_format.columns
+
+    def place(self, row: int) -> str:
+        return f"line {self.text_format.line_of(self.path, row)}"
+
+    def chunks(self) -> Iterator[Rows]:
+        encoding = self.text_format.encoding.replace("-sig", "")
+        try:
+            with pa.input_stream(str(self.path), compression="gzip" if is_gzip(self.path) else None) as stream:
+                reader = pyarrow.csv.open_csv(
+                    stream,
+                    pyarrow.csv.ReadOptions(block_size=_BLOCK, encoding=encoding),
+                    pyarrow.csv.ParseOptions(delimiter=self.text_format.separator, newlines_in_values=True),
+                    pyarrow.csv.ConvertOptions(
+                        column_types=dict.fromkeys(self.columns, pa.string()), strings_can_be_null=False
+                    ),
+                )
+                yield from _numbered(self, (pa.table(batch) for batch in reader))
+        except (pa.ArrowInvalid, UnicodeError, OSError) as error:
+            raise self._complaint(error) from error
+
+    def _complaint(self, error: Exception) -> Exception:
+        ragged = self.text_format.ragged(self.path)
+        if ragged is not None:
+            line, n_cells = ragged
+            return TableError(
+                f"{self.path}, line {line}: {n_cells} cells where the header has {len(self.columns)} columns."
+            )
+        if isinstance(error, OSError) and not isinstance(error, pa.ArrowInvalid) and not is_gzip(self.path):
+            return error
+        return TableError(f"{self.path} cannot be read as a table: {_first_line(error)}")
+
+
+class _ParquetSource:
+    def __init__(self, path: Path) -> None:
+        self.path, self.text_format = path, TextFormat(",", ".", "utf-8", ())
+        self.columns = tuple(self._read(lambda file: file.schema_arrow.names))
+
+    def place(self, row: int) -> str:
+        return f"row {row + 1}"
+
+    def chunks(self) -> Iterator[Rows]:
+        try:
+            with pyarrow.parquet.ParquetFile(self.path) as file:
+                yield from _numbered(self, (pa.table(batch) for batch in file.iter_batches(_CHUNK)))
+        except (pa.ArrowException, OSError) as error:
+            raise TableError(f"{self.path} cannot be read as Parquet: {_first_line(error)}") from error
+
+    def _read(self, look: Callable[[Any], Any]) -> Any:
+        try:
+            with pyarrow.parquet.ParquetFile(self.path) as file:
+                return look(file)
+        except (pa.ArrowException, OSError) as error:
+            raise TableError(f"{self.path} cannot be read as Parquet: {_first_line(error)}") from error
+
+
+class _ExcelSource:
+    """The first sheet of a workbook. It has a million rows at most, so it is read at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.text_format = path, TextFormat(",", ".", "utf-8", ())
+        try:
+            import openpyxl  # noqa: PLC0415
+        except ImportError as error:
+            raise TableError(f"{path}: reading Excel needs openpyxl: pip install 'eiv[excel]'.") from error
+        try:
+            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+            numbered = [
+                (number, row)
+                for number, row in enumerate(book.worksheets[0].iter_rows(values_only=True), 1)
+                if any(cell is not None for cell in row)
+            ]
+            book.close()
+        except (zipfile.BadZipFile, LookupError, ValueError, TypeError, OSError, SyntaxError) as error:
+            raise TableError(f"{path} is not an Excel workbook (.xlsx): {_first_line(error)}") from error
+        if not numbered:
+            raise TableError(f"{path} is empty.")
+        self._lines = [number for number, _ in numbered[1:]]
+        header = list(numbered[0][1])
+        while header and header[-1] is None:
+            header.pop()
+        self.columns = tuple("" if cell is None else str(cell) for cell in header)
+        self._rows = [row for _, row in numbered[1:]]
+
+    def place(self, row: int) -> str:
+        return f"row {self._lines[row]}"
+
+    def chunks(self) -> Iterator[Rows]:
+        columns = []
+        for j in range(len(self.columns)):
+            cells = [row[j] if j < len(row) else None for row in self._rows]
+            plain = all(cell is None or (isinstance(cell, int | float)) for cell in cells)
+            columns.append(
+                pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
+                if plain
+                else pa.array(["" if cell is None else str(cell) for cell in cells], pa.string())
+            )
+        yield from _numbered(self, [pa.Table.from_arrays(columns, names=list(self.columns))])
+
+
+def read_rows(source: Source) -> Rows:
+    """All rows of a table."""
+    return Rows(source, pa.concat_tables([rows.cells for rows in source.chunks()]))
+
+
+def check_columns(source: Source, names: Sequence[str], what: str) -> None:
+    """Raise a `TableError` where a column is not there."""
+    for name in names:
+        if name not in source.columns:
+            known = ", ".join(source.columns[:30]) + (", ..." if len(source.columns) > 30 else "")
+            raise TableError(f"{source.path} has no column {name!r} ({what}); it has: {known}.")
+
+
+def _numbered(source: Source, tables: Any) -> Iterator[Rows]:
+    first = 0
+    for cells in tables:
+        if cells.num_rows:
+            yield Rows(source, cells, first)
+            first += cells.num_rows
+    if first == 0:
+        raise TableError(f"{source.path} has a header but no rows.")
+
+
+def _is_number(kind: Any) -> bool:
+    return any(test(kind) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)) or (
+        pa.types.is_decimal(kind)
+    )
+
+
+def _is_parsed(cell: Any) -> bool:
+    try:
+        cell.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,378 @@
+"""Model files: what comes back is what was saved, and nothing else is believed."""
+
+import contextlib
+import hashlib
+import json
+import pickle
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import safetensors
+import torch
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import NotFittedError
+
+from conftest import small_posterior
+from eiv import EiVRegressor, LearnedPrior, MixturePrior, ModelFileError, NormalPrior, relative
+from eiv.inputs import ZetaPosterior
+from eiv.modelfile import FORMAT, load_model, read_header, save_model
+from test_networks import SmallConv
+
+FAST = {"hidden_units": 8, "n_hidden": 2, "epochs": 3, "n_theta": 10, "random_state": 0}
+
+
+def table(n_rows=60, n_features=2):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n_rows, n_features))
+    return X, X.sum(1) + 0.1 * random.normal(size=n_rows)
+
+
+def assert_same(model, loaded, X, **known):
+    for method in ("unbiased", "literal"):
+        one, two = (m.predict_distribution(X, method=method, **known) for m in (model, loaded))
+        for part in ("mean", "epistemic", "aleatoric", "noise", "draws"):
+            np.testing.assert_array_equal(getattr(one, part), getattr(two, part))
+    assert vars(model).keys() == vars(loaded).keys()
+    np.testing.assert_array_equal(model.loss_curve_, loaded.loss_curve_)
+
+
+MIXTURE = MixturePrior([1, 2], [[-1.0, 0.0], [1.0, 0.5]], [[0.5, 0.5], [0.4, 2.0]])
+CASES = {
+    "exact": {},
+    "number": {"x_err": 0.1},
+    "float64": {"x_err": [0.1, 0.0], "dtype": "float64"},
+    "networks": {"x_err": np.array([0.1, 0.2]), "n_networks": 3},
+    "covariance": {"x_err": [[0.04, 0.01], [0.01, 0.02]]},
+    "relative": {"x_err": relative(0.05)},
+    "relative to each": {"x_err": relative((0.05, np.float64(0.1)))},
+    "normal prior": {"x_err": 0.3, "input_prior": NormalPrior(std=[1.0, np.inf], mean=torch.zeros(2))},
+    "mixture prior": {"x_err": 0.3, "input_prior": MIXTURE},
+    "learned normal": {"x_err": 0.3, "input_prior": "normal"},
+    "learned mixture": {"x_err": 0.3, "input_prior": LearnedPrior(max_components=2, min_components=2)},
+    "berkson": {"x_err": 0.3, "error_model": "berkson", "input_prior": "normal"},
+    "known noise": {"x_err": 0.1, "y_noise": 0.2},
+    "not standardised": {"x_err": 0.1, "standardise": False},
+    "no seed": {"random_state": np.random.RandomState(3)},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_predictions_are_the_same_to_the_last_bit(case, tmp_path):
+    X, y = table()
+    model = EiVRegressor(**FAST | CASES[case]).fit(X, y)
+    model.save(tmp_path / "m.eiv")
+    loaded = EiVRegressor.load(tmp_path / "m.eiv")
+    assert_same(model, loaded, X)
+    loaded.save(tmp_path / "again.eiv")
+    model.save(tmp_path / "m2.eiv")
+    contents = [(tmp_path / name).read_bytes() for name in ("m.eiv", "m2.eiv", "again.eiv")]
+    assert contents[0] == contents[1], "the same model gives the same bytes"
+    assert contents[0] == contents[2], "and so does the loaded one"
+    assert type(loaded.input_prior) is type(model.input_prior)
+
+
+def test_errors_of_each_row_names_and_several_outputs(tmp_path):
+    X, y = table()
+    rows, outputs = pd.DataFrame(X, columns=["length", "größe"]), pd.DataFrame({"a": y, "b": y**2})
+    errors = np.abs(X) / 10
+    model = EiVRegressor(**FAST).fit(rows, outputs, X_err=errors)
+    model.save(tmp_path / "m.eiv")
+    loaded = EiVRegressor.load(tmp_path / "m.eiv")
+    assert_same(model, loaded, rows, X_err=errors)
+    assert loaded.x_err_ is None
+    frames = [m.predict_distribution(rows, X_err=0.1).to_frame() for m in (model, loaded)]
+    pd.testing.assert_frame_equal(*frames)
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(rows.rename(columns={"length": "depth"}), X_err=0.1)
+    header = read_header(tmp_path / "m.eiv")
+    assert header["features"] == {"n": 2, "names": ["length", "größe"]}
+    assert header["outputs"] == {"n": 2, "names": ["a", "b"], "columns": True}
+    assert header["settings"]["hidden_units"] == 8
+
+
+@pytest.mark.parametrize(
+    "x_err",
+    [
+        {"b": 0.0, "a": 0.1},
+        pd.Series({"b": 0.0, "a": 0.1}),
+        relative({"a": 0.1, "b": 0.0}),
+        pd.DataFrame([[0.04, 0.01], [0.01, 0.02]], index=["a", "b"], columns=["a", "b"]),
+    ],
+)
+def test_errors_by_name(x_err, tmp_path):
+    X, y = table()
+    rows = pd.DataFrame(X, columns=["a", "b"])
+    model = EiVRegressor(x_err, **FAST).fit(rows, y)
+    model.save(tmp_path / "m.eiv")
+    loaded = EiVRegressor.load(tmp_path / "m.eiv")
+    assert_same(model, loaded, rows)
+    np.testing.assert_array_equal(loaded.fit(rows, y).predict(rows), model.predict(rows))
+
+
+def test_a_loaded_model_can_be_fitted_again(tmp_path):
+    X, y = table()
+    model = EiVRegressor(0.1, **FAST).fit(X, y)
+    model.save(tmp_path / "m.eiv")
+    again = EiVRegressor.load(tmp_path / "m.eiv").fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), again.predict(X))
+
+
+def test_settings_changed_after_the_fit(tmp_path):
+    X, y = table()
+    model = EiVRegressor(0.1, **FAST).fit(X, y)
+    model.set_params(hidden_units=32, dtype="float64", n_theta=6, n_networks=4)
+    model.save(tmp_path / "m.eiv")
+    loaded = EiVRegressor.load(tmp_path / "m.eiv")
+    assert_same(model, loaded, X)
+    assert loaded.get_params() == model.get_params()
+
+
+def test_own_module_has_to_be_given_again(tmp_path):
+    X, y = table(n_features=12)
+    model = EiVRegressor(0.1, module=SmallConv, n_networks=2, **FAST).fit(X, y)
+    path = tmp_path / "m.eiv"
+    model.save(path)
+    assert read_header(path)["settings"]["module"] == "SmallConv"
+    assert_same(model, EiVRegressor.load(path, module=SmallConv), X)
+    with pytest.raises(ModelFileError, match=r"m.eiv.*network of its own \(SmallConv\).*module=\.\.\."):
+        EiVRegressor.load(path)
+    with pytest.raises(ModelFileError, match=r"do not fit the network, first '0\.bias'"):
+        EiVRegressor.load(
+            path,
+            module=lambda n_in, n_out: torch.nn.Sequential(
+                torch.nn.Linear(n_in, 3), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(3, n_out)
+            ),
+        )
+    EiVRegressor(**FAST).fit(X, y).save(path)
+    with pytest.raises(ModelFileError, match="without a module"):
+        EiVRegressor.load(path, module=SmallConv)
+
+
+class OwnPrior:
+    def posterior(self, x, x_err):
+        return ZetaPosterior(x, x_err / 2)
+
+
+class OwnNormal(NormalPrior):
+    """Code of the user's, though it looks like ours."""
+
+
+@pytest.mark.parametrize("prior", [OwnPrior(), OwnNormal(1.0)])
+def test_own_prior_is_refused_at_save(prior, tmp_path):
+    X, y = table()
+    model = EiVRegressor(0.1, input_prior=prior, **FAST).fit(X, y)
+    with pytest.raises(ValueError, match="input_prior: a model file cannot hold a Own"):
+        model.save(tmp_path / "m.eiv")
+    assert list(tmp_path.iterdir()) == []
+
+
+class WithState(small_posterior().__class__):
+    """A family with a tensor of its own."""
+
+    shift = 0.0
+
+    def evaluate(self, draw, zeta):
+        return super().evaluate(draw, zeta) + self.shift
+
+    def state(self):
+        return {"shift": torch.as_tensor(self.shift)}
+
+    def load_state(self, state):
+        self.shift = state["shift"]
+
+
+def test_tensors_of_the_family_are_kept(tmp_path, monkeypatch):
+    X, y = table()
+    monkeypatch.setitem(EiVRegressor.fit.__globals__["FAMILIES"], "bernoulli_dropout", WithState)
+    model = EiVRegressor(0.1, **FAST).fit(X, y)
+    before = model.predict(X)
+    model.posterior_.shift = torch.tensor(3.0)
+    model.save(tmp_path / "m.eiv")
+    assert_same(model, EiVRegressor.load(tmp_path / "m.eiv"), X)
+    assert not np.allclose(before, model.predict(X))
+
+
+def test_a_device_that_is_not_here(tmp_path):
+    X, y = table()
+    model = EiVRegressor(0.1, **FAST).fit(X, y).set_params(device="cuda:7")
+    model.save(tmp_path / "m.eiv")
+    assert EiVRegressor.load(tmp_path / "m.eiv").device == "auto"
+
+
+def test_what_cannot_be_saved(tmp_path):
+    X, y = table()
+    with pytest.raises(NotFittedError):
+        EiVRegressor(0.1).save(tmp_path / "m.eiv")
+    model = EiVRegressor(0.1, **FAST).fit(X, y)
+    with pytest.raises(ValueError, match="notes must hold"):
+        save_model(model, tmp_path / "m.eiv", {"when": object()})
+    with pytest.raises(ValueError, match="notes must hold"):
+        save_model(model, tmp_path / "m.eiv", {"rmse": float("nan")})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A small model file: its bytes."""
+    X, y = table()
+    path = tmp_path_factory.mktemp("small") / "m.eiv"
+    model = EiVRegressor(0.1, input_prior="normal", **FAST | {"hidden_units": 2, "n_hidden": 1, "epochs": 1})
+    save_model(model.fit(X, y), path, {"target": "y"})
+    return path.read_bytes()
+
+
+def refused(tmp_path, content):
+    """Both ways to read a file refuse it with the documented error, which names the file."""
+    path = tmp_path / "bad.eiv"
+    path.write_bytes(content)
+    for read in (read_header, load_model):
+        with pytest.raises(ModelFileError, match=r"bad\.eiv") as raised:
+            read(path)
+    return str(raised.value)
+
+
+def test_the_file_is_a_safetensors_file(small, tmp_path):
+    (tmp_path / "m.safetensors").write_bytes(small)
+    with safetensors.safe_open(tmp_path / "m.safetensors", "np") as file:
+        assert {"network/0.weight", "x/scale", "loss_curve"} <= set(file.keys())
+        assert json.loads(file.metadata()["eiv"])["notes"] == {"target": "y"}
+
+
+def test_every_flipped_byte_is_noticed(small, tmp_path):
+    random = np.random.default_rng(0)
+    places = {*range(48), *range(len(small) - 16, len(small)), *random.integers(0, len(small), 250).tolist()}
+    for place in sorted(places):
+        content = bytearray(small)
+        content[place] ^= 1 << random.integers(8)
+        refused(tmp_path, bytes(content))
+
+
+def test_truncated_files_are_noticed(small, tmp_path):
+    for length in (0, 1, 7, 8, 9, 40, 200, len(small) // 2, len(small) - 1):
+        refused(tmp_path, small[:length])
+    refused(tmp_path, small + b"\0")
+
+
+def test_files_that_are_something_else(tmp_path, small):
+    assert "a pickle can run" in refused(tmp_path, pickle.dumps({"a": 1}))
+    with zipfile.ZipFile(tmp_path / "z.zip", "w") as archive:
+        archive.writestr("a", "b")
+    assert "zip archive" in refused(tmp_path, (tmp_path / "z.zip").read_bytes())
+    assert "is not a model file of eiv." in refused(tmp_path, b"")
+    assert "is not a model file of eiv." in refused(tmp_path, b"x,y\n1,2\n" * 30)
+    assert "would have" in refused(tmp_path, (2**62).to_bytes(8, "little") + small[8:])
+    assert "is not a model file" in refused(tmp_path, safetensors.serialize({}))
+    with pytest.raises(FileNotFoundError, match=r"There is no file .*nowhere\.eiv"):
+        EiVRegressor.load(tmp_path / "nowhere.eiv")
+    with pytest.raises(ModelFileError, match="is not a file"):
+        EiVRegressor.load(tmp_path)
+
+
+def forged(content, change):
+    """The file with its header changed, and the digest made right again."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    inner = json.loads(header["__metadata__"]["eiv"])
+    inner = change(inner, header) or inner
+    header["__metadata__"] = {"sha256": "0" * 64, "eiv": json.dumps(inner)}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    whole = len(text).to_bytes(8, "little") + text + content[8 + length :]
+    return whole.replace(b"0" * 64, hashlib.sha256(whole).hexdigest().encode(), 1)
+
+
+def setting(name, value):
+    return lambda inner, header: inner["settings"].update({name: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda inner, header: inner.update(format=FORMAT + 1), "format 2, written by eiv .* Update eiv"),
+        (setting("fudge", 1), r"settings \['fudge'\] are not known"),
+        (setting("n_hidden", 10**12), "n_hidden is 1000000000000"),
+        (setting("hidden_units", 10**12), "not have the sizes"),
+        (setting("hidden_units", 10**30), "bad.eiv"),
+        (setting("hidden_units", "many"), "hidden_units must be"),
+        (setting("x_err", {"type": "os.system"}), "'os.system' is not a type of setting"),
+        (setting("x_err", {"type": ["list"]}), "not a type of setting"),
+        (setting("x_err", {"type": "array", "name": "network"}), "bad.eiv"),
+        (setting("input_prior", {"type": "flat_prior", "extra": 1}), "flat_prior has not the parts"),
+        (setting("device", "tpu"), "bad.eiv"),
+        (lambda inner, header: inner.update(n_networks=10**15), "bad.eiv"),
+        (lambda inner, header: inner["features"].update(n=10**15), "bad.eiv"),
+        (lambda inner, header: inner["features"].update(n=-1), "number of features"),
+        (lambda inner, header: inner["features"].update(names=["a"]), "2 names are wanted"),
+        (lambda inner, header: inner["training"].update(epochs=7), "loss_curve is"),
+        (lambda inner, header: inner.update(seed="x"), "the seed must be"),
+        (lambda inner, header: inner.update(x_err=0.1), "x_err has the wrong shape"),
+        (lambda inner, header: inner.update(input_prior=3), "no input prior"),
+        (lambda inner, header: inner.pop("outputs") and None, "outputs"),
+        (lambda inner, header: header["y_noise"].update(shape=[10**18]), "bad.eiv"),
+        (lambda inner, header: header["y_noise"].update(data_offsets=[0, 10**18]), "bad.eiv"),
+        (lambda inner, header: header["y_noise"].update(dtype="BF16"), "bad.eiv"),
+    ],
+)
+def test_forged_headers_are_refused(small, tmp_path, change, message):
+    (tmp_path / "bad.eiv").write_bytes(forged(small, lambda inner, header: None))
+    assert load_model(tmp_path / "bad.eiv").n_features_in_ == 2  # forging alone does not break it
+    (tmp_path / "bad.eiv").write_bytes(forged(small, change))
+    with pytest.raises(ModelFileError, match=message) as raised:
+        load_model(tmp_path / "bad.eiv")
+    assert "bad.eiv" in str(raised.value)
+
+
+@pytest.mark.parametrize("header", ["[]", "3", "null", "{", '{"format": 1}', "[" * 100_000, '{"format": "1"}'])
+def test_headers_that_are_no_mapping(small, tmp_path, header):
+    length = int.from_bytes(small[:8], "little")
+    outer = json.loads(small[8 : 8 + length])
+    outer["__metadata__"] = {"sha256": "0" * 64, "eiv": header}
+    text = json.dumps(outer, separators=(",", ":")).encode()
+    whole = len(text).to_bytes(8, "little") + text + small[8 + length :]
+    refused(tmp_path, whole.replace(b"0" * 64, hashlib.sha256(whole).hexdigest().encode(), 1))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_fuzzed_headers_load_or_are_refused(small, tmp_path, data):
+    """Any value of the header replaced by any other JSON value: a model or the documented error, nothing else."""
+    plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+    values = st.recursive(
+        plain,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["type", "name", "items", "value", "values", "keys", "index", "std", "share"]),
+                inner,
+                max_size=3,
+            )
+        ),
+        max_leaves=6,
+    )
+
+    def change(inner, header):
+        place = inner if data.draw(st.booleans()) else header
+        while True:
+            key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+            if not isinstance(place[key], dict | list) or not place[key] or data.draw(st.booleans()):
+                break
+            place = place[key]
+        place[key] = data.draw(values)
+
+    path = tmp_path / "bad.eiv"
+    try:
+        path.write_bytes(forged(small, change))
+    except (TypeError, KeyError, ValueError):
+        return  # the metadata itself is gone
+    with contextlib.suppress(ModelFileError):
+        load_model(path)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=300))
+@example(b"\x80\x04.")
+def test_fuzzed_bytes_are_refused(tmp_path, small, content):
+    refused(tmp_path, content)
+    refused(tmp_path, small[:40] + content + small[40 + len(content) :] + b"!")
