@@ -104,6 +104,7 @@ def test_the_estimator_takes_every_rule(line, y_noise):
     assert np.isfinite(model.y_noise_).all()
 
 
+@pytest.mark.filterwarnings("ignore::eiv.diagnostics.LooseBoundWarning")
 def test_a_known_value_stays_in_units_of_y(line):
     X, y = line
     model = EiVRegressor(0.1, y_noise=0.25, epochs=3, hidden_units=8, random_state=0).fit(X, 100 * y)

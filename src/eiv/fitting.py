@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,14 +17,16 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from eiv import validation as v
+from eiv.diagnostics import LARGE_GAP, LooseBoundWarning, ZetaDiagnostics, advice, zeta_diagnostics
+from eiv.graphs import matmul_precision
 from eiv.inputs import FlatPrior, InputPrior, LearnedPrior, ZetaDraws, ZetaPosterior
 from eiv.inputs.zeta import stack_posteriors
 from eiv.mlp import fast_stack
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import FAMILIES, WeightPosterior
-from eiv.progress import Report, training_progress
+from eiv.progress import Report, show_integration, training_progress
 from eiv.scaling import Scaler
-from eiv.streams import network_seeds
+from eiv.streams import Purpose, Streams, network_seeds
 from eiv.training import Schedule, TrainingResult, train
 from eiv.workers import n_workers, run_tasks
 
@@ -128,6 +131,54 @@ def fit_stack(
         model.posterior_ = part
         model.y_noise_ = noise.double().square().mean(0).sqrt().cpu().numpy() * model._y_scaler.scale
         model.loss_curve_ = curve.double().cpu().numpy()
+    _measure_zetas(models, seeds, inputs, outputs, output_errors, y_noise)
+
+
+def _measure_zetas(
+    models: Sequence[EiVRegressor],
+    seeds: Sequence[SeedSequence],
+    inputs: Sequence[ZetaPosterior],
+    outputs: Sequence[Tensor],
+    output_errors: Sequence[Tensor],
+    y_noise: Tensor,
+) -> None:
+    """Note how well training has integrated over zeta; all but `models` has one entry a network."""
+
+    def measure(model: EiVRegressor, start: int) -> ZetaDiagnostics | None:
+        networks = slice(start, start + model.n_networks)
+        zetas, like = stack_posteriors(inputs[networks]), outputs[start]
+        if zetas.is_exact:
+            return None
+        return zeta_diagnostics(
+            model.posterior_,
+            zetas,
+            torch.stack(list(outputs[networks])),
+            y_noise[networks],
+            ZetaDraws.of(model.zeta_draws, model.n_zeta, zetas),
+            Streams.of(seeds[networks], Purpose.DIAGNOSTICS, like.device, like.dtype),
+            torch.stack(list(output_errors[networks])) if output_errors else None,
+        )
+
+    first, device = models[0], outputs[0].device
+    starts = np.cumsum([0, *(model.n_networks for model in models[:-1])]).tolist()
+    with matmul_precision(device, first.precision):
+        tasks = [partial(measure, model, start) for model, start in zip(models, starts, strict=True)]
+        results = run_tasks(tasks, device, width=first.posterior_.stack.width)
+    for model, found in zip(models, results, strict=True):
+        model.zeta_ess_ = None if found is None else found.ess.mean().item()
+        model.bound_gap_ = None if found is None else found.gap.mean().item()
+    measured = [pair for pair in zip(models, starts, strict=True) if pair[0].bound_gap_ is not None]
+    if measured:
+        worst, start = max(measured, key=lambda pair: float(pair[0].bound_gap_))
+        _tell(worst, ZetaDraws.of(worst.zeta_draws, worst.n_zeta, inputs[start]))
+
+
+def _tell(model: EiVRegressor, draws: ZetaDraws) -> None:
+    """Show how well a model has integrated over zeta, and warn where that is not good enough."""
+    if model.verbose:
+        show_integration(model.zeta_ess_, model.bound_gap_, draws.n_zeta)
+    if model.bound_gap_ > LARGE_GAP:
+        warnings.warn(advice(model.zeta_ess_, model.bound_gap_, draws, model.n_zeta), LooseBoundWarning, stacklevel=2)
 
 
 def new_posterior(model: EiVRegressor, seeds: Sequence[SeedSequence], device: torch.device) -> WeightPosterior:

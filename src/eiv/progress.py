@@ -46,3 +46,11 @@ def training_progress(
                 on_epoch(epoch)
 
         yield report
+
+
+def show_integration(ess: float, gap: float, n_zeta: int) -> None:
+    """Show how well training has integrated over the true input."""
+    from rich.console import Console  # noqa: PLC0415
+
+    words = f"zetas: {ess:.1f} of {n_zeta} count (effective sample size), gap of the bound {gap:.2g} nats a row"
+    Console().print(words, highlight=False, soft_wrap=True)

@@ -102,6 +102,10 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         input_prior_: the input prior, where it was learned as it was found.
         y_noise_: `n_y`, sigma_y in units of y (the root mean square over the networks).
         loss_curve_: `epochs x n_networks`, the course of eq. (mcloss).
+        zeta_ess_: the effective sample size of the `n_zeta` zetas of a training row, from 1 to `n_zeta` (see
+            `eiv.diagnostics`); None for exact inputs.
+        bound_gap_: how far the bound that was trained on is off for want of zetas, in nats a row; above 0.1 `fit`
+            warns. None for exact inputs.
         posterior_: the fitted weight posterior of the stacked networks.
 
     Examples:

@@ -31,6 +31,7 @@ class Purpose(IntEnum):
     PREDICT_WEIGHTS = 5
     PREDICT_ZETA = 6
     BUDGET = 7
+    DIAGNOSTICS = 8
 
 
 def network_seeds(random_state: int, n_networks: int) -> list[SeedSequence]:

@@ -1,0 +1,200 @@
+"""How well training integrates over zeta: the effective sample size of its zetas, and the gap of its bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from eiv.inputs import ZetaDraws, ZetaPosterior
+from eiv.noise import with_known_errors
+from eiv.objective import log_likelihood
+from eiv.posteriors import WeightDraw, WeightPosterior
+from eiv.stable import log_mean_exp
+from eiv.streams import Streams
+
+__all__ = ["LARGE_GAP", "LooseBoundWarning", "ZetaDiagnostics", "advice", "zeta_diagnostics"]
+
+LARGE_GAP = 0.1  # nats a row, twice what the paper's settings leave on its simulated sets; see docs/method.md
+_REPEATS = 16
+_FEWEST_ROWS, _MOST_ROWS = 64, 512
+_MOST_ZETAS = 500  # that are worth a try
+_BLOCK_VALUES = 2**20  # of the widest layer and one network, in one pass
+
+
+class LooseBoundWarning(UserWarning):
+    r"""The zetas of a row are too few for the bound of eq. (mcloss) to be near the likelihood it stands for.
+
+    .. math:: \log p(y | x, \theta) - E \log \frac1L \sum_{l=1}^L p(y | \theta, \zeta_l) > 0.1
+
+    Examples:
+        >>> import warnings
+        >>> warnings.simplefilter("ignore", LooseBoundWarning)
+
+    """
+
+
+@dataclass(frozen=True)
+class ZetaDiagnostics:
+    r"""What L zetas a row are worth to trained networks.
+
+    .. math:: \mathrm{ess} = \Big( \sum_{l=1}^L w_l^2 \Big)^{-1}, \qquad
+              \mathrm{gap} = \mathrm{bound}_{16 L} - \mathrm{bound}_L
+
+    Attributes:
+        ess: `S`, from 1, where a single zeta explains y, to L.
+        gap: `S`, in nats a row.
+
+    Examples:
+        >>> ZetaDiagnostics(ess=torch.tensor([4.3]), gap=torch.tensor([0.05])).ess
+        tensor([4.3000])
+
+    """
+
+    ess: Tensor
+    gap: Tensor
+
+
+@torch.no_grad()
+def zeta_diagnostics(
+    posterior: WeightPosterior,
+    inputs: ZetaPosterior,
+    y: Tensor,
+    y_noise: Tensor,
+    draws: ZetaDraws,
+    streams: Streams,
+    y_err: Tensor | None = None,
+) -> ZetaDiagnostics:
+    r"""Measure the effective sample size of the zetas and the gap of the bound, on some of the training rows.
+
+    .. math:: w_l = \frac{p(y | \theta, \zeta_l)}{\sum_{l'} p(y | \theta, \zeta_{l'})}, \qquad
+              \mathrm{gap} = E \log \frac{1}{16} \sum_{r=1}^{16} \hat p_r - E \log \hat p_1, \qquad
+              \hat p_r = \frac1L \sum_{l=1}^L p(y | \theta, \zeta_{rl})
+
+    Every row has one theta, as in training, and 16 sets of L zetas, drawn by the same rule. The bound with all of them
+    and the mean of the bounds with one set differ by the gap, which cannot be negative. For many zetas it falls like
+    1 / L, so that all but a sixteenth of the distance to the likelihood shows.
+
+    Quadrature has one set of nodes and errs on both sides. Its gap is the mean size of its error, measured against 16 L
+    points of a Sobol sequence.
+
+    It takes about as long as an epoch, on 64 to 512 rows.
+
+    Args:
+        posterior: q_phi of S trained networks.
+        inputs: the posterior of zeta given x of the rows, `S x N x n_x`.
+        y: `S x N x n_y`.
+        y_noise: `S x n_y`.
+        draws: how training draws zetas.
+        streams: random streams of the networks.
+        y_err: `S x N x n_y`, known errors of y.
+
+    Returns:
+        Both for each network, means over the rows.
+
+    Examples:
+        >>> from numpy.random import SeedSequence
+        >>> from eiv.networks import NetworkStack, paper_network
+        >>> from eiv.posteriors import BernoulliDropout
+        >>> seeds = SeedSequence(0).spawn(1)
+        >>> stack = NetworkStack(lambda: paper_network(1, 1, hidden_units=8), 1, 1, seeds, torch.device("cpu"))
+        >>> x = torch.linspace(-1, 1, 50).reshape(1, 50, 1)
+        >>> inputs = ZetaPosterior(x, torch.full((1, 1, 1), 0.1))
+        >>> draws = ZetaDraws.of("monte_carlo", 5, inputs)
+        >>> q, streams = BernoulliDropout(stack, 1.0), Streams(seeds, x.device)
+        >>> zeta_diagnostics(q, inputs, 0 * x, torch.ones(1, 1), draws, streams).ess.round()
+        tensor([5.])
+
+    """
+    n_rows = y.shape[1]
+    # Forward passes alone, with 16 times the zetas: three sixteenths of the rows cost as much as an epoch.
+    n_chosen = min(n_rows, max(_FEWEST_ROWS, min(_MOST_ROWS, 3 * n_rows // _REPEATS)))
+    chosen = torch.linspace(0, n_rows - 1, n_chosen, dtype=torch.float64, device=y.device).long()
+    size = max(1, _BLOCK_VALUES // (posterior.stack.width * _REPEATS * draws.n_zeta))
+    found = []
+    for rows in chosen.split(size):
+        zetas, theta = inputs.take(rows.expand(len(y), -1)), posterior.draw(streams, len(rows))
+        noise = with_known_errors(y_noise, None if y_err is None else y_err[:, rows])
+        likelihood = partial(_likelihood, posterior, zetas, theta, y[:, rows], noise)
+        measure = _of_nodes if draws.kind == "gauss_hermite" else _of_repeats
+        found.append(torch.stack(measure(likelihood, inputs, draws, streams, len(rows))))
+    ess, gap = torch.cat(found, dim=2).mean(2)
+    return ZetaDiagnostics(ess, gap)
+
+
+def advice(ess: float, gap: float, draws: ZetaDraws, n_zeta: int) -> str:
+    r"""What to do about a large gap; for independent zetas it falls like 1 / L.
+
+    .. math:: L \leftarrow L \cdot \mathrm{gap} / 0.1
+
+    Args:
+        ess: the effective sample size.
+        gap: in nats a row.
+        draws: how training drew zetas.
+        n_zeta: what the user asked for.
+
+    Returns:
+        Sentences for a user.
+
+    Examples:
+        >>> zeta = ZetaPosterior(torch.zeros(1, 3, 1), torch.ones(1, 1, 1))
+        >>> advice(2.4, 1.6, ZetaDraws.of("monte_carlo", 5, zeta), 5)
+        "The zetas of a row are too few ... Raise n_zeta from 5 to about 80, take zeta_draws='stratified' ..."
+
+    """
+    better, other = 2 * n_zeta, "'sobol'"
+    if draws.kind != "gauss_hermite":
+        better, other = math.ceil(n_zeta * gap / LARGE_GAP), "'stratified' or 'sobol'"
+    if draws.kind in ("stratified", "sobol"):
+        other = "'gauss_hermite' where few inputs have errors"
+    found = (
+        f"The zetas of a row are too few for the integral over the true input: of {draws.n_zeta} only {ess:.1f} count "
+        f"(effective sample size), and the bound is off by {gap:.2g} nats a row. "
+    )
+    if better > _MOST_ZETAS:
+        return found + "More n_zeta will hardly do: y_noise is too small for the residuals of f, or training too short."
+    return found + (
+        f"Raise n_zeta from {n_zeta} to about {better}, take zeta_draws={other}, or look at y_noise: a sigma_y that is "
+        f"too small does this too."
+    )
+
+
+Likelihood = Callable[[Tensor], Tensor]
+"""From base noise `S x rows x L x n_base` to log p(y | theta, zeta), `S x rows x L`."""
+
+
+def _likelihood(
+    posterior: WeightPosterior, zetas: ZetaPosterior, theta: WeightDraw, y: Tensor, y_noise: Tensor, base: Tensor
+) -> Tensor:
+    return log_likelihood(posterior.evaluate(theta, zetas.draw(base)), y, y_noise)
+
+
+def _of_repeats(
+    likelihood: Likelihood, inputs: ZetaPosterior, draws: ZetaDraws, streams: Streams, n_rows: int
+) -> tuple[Tensor, Tensor]:
+    """Effective sample size and gap from 16 sets of zetas a row: `S x rows` each."""
+    base = torch.cat([draws.base(streams, n_rows) for _ in range(_REPEATS)], dim=2)
+    terms = likelihood(base).unflatten(2, (_REPEATS, draws.n_zeta))
+    bounds = log_mean_exp(terms, dim=-1)
+    return _effective(terms).mean(-1), log_mean_exp(bounds, dim=-1) - bounds.mean(-1)
+
+
+def _of_nodes(
+    likelihood: Likelihood, inputs: ZetaPosterior, draws: ZetaDraws, streams: Streams, n_rows: int
+) -> tuple[Tensor, Tensor]:
+    """The same of quadrature, against many points."""
+    terms = likelihood(draws.base(streams, n_rows))
+    log_weights = draws.log_weights(terms.dtype, terms.device)
+    if log_weights is not None:
+        terms = terms + log_weights
+    points = ZetaDraws.of("sobol", _REPEATS * draws.n_zeta, inputs).base(streams, n_rows)
+    error = log_mean_exp(likelihood(points), dim=-1) - log_mean_exp(terms, dim=-1)
+    return _effective(terms), error.abs()
+
+
+def _effective(terms: Tensor) -> Tensor:
+    return 1 / terms.softmax(-1).square().sum(-1)
