@@ -202,6 +202,19 @@ def test_a_device_that_is_not_here(tmp_path):
     assert EiVRegressor.load(tmp_path / "m.eiv").device == "auto"
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_from_gpu_to_cpu(tmp_path, monkeypatch):
+    X, y = table()
+    model = EiVRegressor(0.1, device="cuda", **FAST | {"n_theta": 2000}).fit(X, y)
+    model.save(tmp_path / "m.eiv")
+    assert_same(model, EiVRegressor.load(tmp_path / "m.eiv"), X)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    loaded = EiVRegressor.load(tmp_path / "m.eiv")
+    assert loaded.posterior_.parameters[0].device.type == "cpu"
+    np.testing.assert_allclose(loaded.predict(X), model.predict(X), atol=0.05)
+
+
 def test_what_cannot_be_saved(tmp_path):
     X, y = table()
     with pytest.raises(NotFittedError):

@@ -1,5 +1,6 @@
 """Tables: what is found in a file, what is said of a bad one, and what is written."""
 
+import contextlib
 import gzip
 
 import numpy as np
@@ -50,6 +51,12 @@ def test_one_column_and_other_encodings(tmp_path):
     assert read_rows(wide).numbers("größe").tolist() == [1.5]
     packed = open_table(written(tmp_path, gzip.compress(b"a,b\n1,2\n"), "t.csv.gz"))
     assert read_rows(packed).numbers("b").tolist() == [2]
+
+
+@pytest.mark.parametrize("sign", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
+def test_names_with_signs_that_part_lines_elsewhere(sign, tmp_path):
+    source = open_table(written(tmp_path, f"a,b{sign}c\n1,2\n"))
+    assert read_rows(source).numbers(f"b{sign}c").tolist() == [2]
 
 
 def test_told_formats(tmp_path):
@@ -251,6 +258,32 @@ def test_any_bytes_are_a_table_or_a_table_error(tmp_path, content, packed):
     except TableError as error:
         shown = str(error)
         assert "t.csv" in shown
+
+
+def test_damaged_workbooks_and_parquet_files(tmp_path):
+    """Real files with bytes changed: what the readers raise is many things, and all of them become one."""
+    frame = pd.DataFrame({"a": [1.5, 2.5], "größe": ["1", "2"]})
+    frame.to_parquet(tmp_path / "good.parquet")
+    frame.to_excel(tmp_path / "good.xlsx", index=False)
+    random = np.random.default_rng(0)
+    for ending in ("xlsx", "parquet"):
+        whole = (tmp_path / f"good.{ending}").read_bytes()
+        for _ in range(150):
+            content = bytearray(whole)
+            for place in random.integers(0, len(content), random.integers(1, 6)):
+                content[place] = random.integers(256)
+            path = written(tmp_path, bytes(content), f"t.{ending}")
+            with contextlib.suppress(TableError):
+                rows = read_rows(open_table(path))
+                for column in rows.cells.column_names:
+                    rows.numbers(column)
+
+
+def test_parquet_text_that_is_none(tmp_path):
+    array = pa.array([b"1", b"\xff"], pa.binary()).cast(pa.string(), safe=False)
+    rows = reading.Rows(open_table(written(tmp_path, "a\n1\n")), pa.table({"a": array}))
+    with pytest.raises(TableError, match="column 'a'"):
+        rows.numbers("a")
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -89,6 +89,7 @@ class Predictor:
     model: EiVRegressor
     source: Source
     features: tuple[str, ...]
+    outputs: tuple[str, ...]
     spec: ErrorSpec | None
     level: float
     of: Literal["function", "label"]
@@ -125,7 +126,8 @@ class Predictor:
             )
         if spec is not None:
             check_columns(source, spec.columns, "errors; others can be given with --x-err")
-        return cls(model, source, features, spec, level, of, drop_missing)
+        outputs = tuple(header["outputs"]["names"] or (f"y{i}" for i in range(model.n_outputs_)))
+        return cls(model, source, features, outputs, spec, level, of, drop_missing)
 
     def names(self, prefix: str) -> list[str]:
         """The names of the new columns."""
@@ -173,8 +175,7 @@ class Predictor:
 
     def _outputs(self) -> list[str]:
         """What stands before the names of the parts: nothing for one output, its name for several."""
-        n = self.model.n_outputs_
-        return [""] if n == 1 else [f"{name}_" for name in (self.model._output_names or [f"y{i}" for i in range(n)])]
+        return [""] if len(self.outputs) == 1 else [f"{name}_" for name in self.outputs]
 
 
 def _errors(

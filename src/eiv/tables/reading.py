@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -91,6 +90,14 @@ class Rows:
         return self._known[column]
 
     def _numbers(self, column: str) -> Array:
+        try:
+            return self._converted(column)
+        except (pa.ArrowException, UnicodeError) as error:  # text that is none
+            raise TableError(
+                f"{self.source.path}: column {column!r} cannot be read as numbers: {_first_line(error)}"
+            ) from error
+
+    def _converted(self, column: str) -> Array:
         values = self.cells[column]
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
@@ -191,6 +198,8 @@ class _TextSource:
                         column_types=dict.fromkeys(self.columns, pa.string()), strings_can_be_null=False
                     ),
                 )
+                if tuple(reader.schema.names) != self.columns:
+                    raise TableError(f"{self.path}: the names of its columns cannot be read.")
                 yield from _numbered(self, (pa.table(batch) for batch in reader))
         except (pa.ArrowInvalid, UnicodeError, OSError) as error:
             raise self._complaint(error) from error
@@ -219,14 +228,14 @@ class _ParquetSource:
         try:
             with pyarrow.parquet.ParquetFile(self.path) as file:
                 yield from _numbered(self, (pa.table(batch) for batch in file.iter_batches(_CHUNK)))
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeError) as error:
             raise TableError(f"{self.path} cannot be read as Parquet: {_first_line(error)}") from error
 
     def _read(self, look: Callable[[Any], Any]) -> Any:
         try:
             with pyarrow.parquet.ParquetFile(self.path) as file:
                 return look(file)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeError) as error:
             raise TableError(f"{self.path} cannot be read as Parquet: {_first_line(error)}") from error
 
 
@@ -247,7 +256,7 @@ class _ExcelSource:
                 if any(cell is not None for cell in row)
             ]
             book.close()
-        except (zipfile.BadZipFile, LookupError, ValueError, TypeError, OSError, SyntaxError) as error:
+        except Exception as error:  # whatever openpyxl makes of a broken archive
             raise TableError(f"{path} is not an Excel workbook (.xlsx): {_first_line(error)}") from error
         if not numbered:
             raise TableError(f"{path} is empty.")

@@ -58,7 +58,7 @@ class TextFormat:
             raise TableError(f"{path} is empty.")
         if "\0" in text:
             raise TableError(f"{path} is not a text table: it holds zero bytes.")
-        lines = text.splitlines(keepends=True)
+        lines = list(io.StringIO(text, newline=""))  # not splitlines, which parts at other signs too
         if len(lines) > 1 and not whole:
             lines.pop()  # cut off by the sample
         found = separator or _separator(lines)
