@@ -225,6 +225,8 @@ def _to_file(model: EiVRegressor) -> tuple[dict[str, Any], Arrays]:
             "first_loss": float(model.loss_curve_[0].mean()),
             "last_loss": float(model.loss_curve_[-1].mean()),
             "y_noise": model.y_noise_.tolist(),
+            "zeta_ess": model.zeta_ess_,
+            "bound_gap": model.bound_gap_,
         },
     }
     for name, scaler in (("x", model._x_scaler), ("y", model._y_scaler)):
@@ -277,6 +279,7 @@ def _from_file(header: dict[str, Any], arrays: Arrays, module: Any, kind: type[M
     model._y_scaler = Scaler(_floats(arrays, "y/shift", n_y), _floats(arrays, "y/scale", n_y))
     model._x_spread, model.y_noise_ = _floats(arrays, "x/spread", n_x), _floats(arrays, "y_noise", n_y)
     model.loss_curve_ = _floats(arrays, "loss_curve", header["training"]["epochs"], model._n_fitted_networks)
+    model.zeta_ess_, model.bound_gap_ = (_optional(header["training"][name]) for name in ("zeta_ess", "bound_gap"))
     model.x_err_ = decode(header["x_err"], arrays)
     if model.x_err_ is not None and np.shape(model.x_err_) not in ((n_x,), (n_x, n_x)):
         raise ValueError("x_err has the wrong shape")
@@ -367,6 +370,12 @@ def _floats(arrays: Arrays, name: str, *shape: int) -> NDArray[np.float64]:
     if values.shape != shape or values.dtype != np.float64:
         raise ValueError(f"{name} is {values.dtype} of shape {values.shape}, not float64 of {shape}")
     return values
+
+
+def _optional(value: Any) -> float | None:
+    if value is not None and not isinstance(value, float):
+        raise ValueError(f"{value!r} is not a number")
+    return value
 
 
 def _words(values: Any, n: int) -> list[str]:
