@@ -357,14 +357,23 @@ def test_verdict(aleatoric, words):
     assert words in fit_command.verdict(scores, exact=False)
 
 
-def command(*arguments, **known):
-    """The command line in a process of its own."""
+def hears_interrupts():
+    """Undo what a process inherits that was started from a shell in the background: it ignores Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def command(*arguments, first=hears_interrupts):
+    """The command line in a process of its own, which begins with `first`."""
     code = "from eiv.cli import main; main()"
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **known,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=first,  # noqa: PLW1509  (no threads here)
+    )
 
 
 @pytest.mark.parametrize("kind", ["fit", "predict"])
@@ -401,7 +410,7 @@ def test_full_disk(model, target):
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
-    process = command("predict", "m.eiv", "large.csv", "-o", target, preexec_fn=limit)
+    process = command("predict", "m.eiv", "large.csv", "-o", target, first=limit)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 2, err
     assert "File too large" in err
