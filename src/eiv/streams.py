@@ -30,6 +30,8 @@ class Purpose(IntEnum):
     Y_NOISE = 4
     PREDICT_WEIGHTS = 5
     PREDICT_ZETA = 6
+    BEGIN = 7
+    FINISH = 8
 
 
 def network_seeds(random_state: int, n_networks: int) -> list[SeedSequence]:

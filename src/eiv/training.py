@@ -19,7 +19,9 @@ from eiv.noise import noise_by_bound, noise_by_error, with_known_errors
 from eiv.objective import add_loss_gradient, noise_constant
 from eiv.objective import loss as mc_loss
 from eiv.optim import FlatAdam
-from eiv.posteriors import WeightDraw, WeightPosterior
+from eiv.passes import evaluate_by_hand
+from eiv.posteriors import StackPosterior, WeightDraw, WeightPosterior
+from eiv.posteriors.base import shares_draws
 from eiv.progress import Report
 from eiv.streams import Purpose, Streams
 
@@ -173,12 +175,17 @@ def _train(
     inverse_noise = 1 / y_noise
     losses = y.new_zeros(schedule.epochs, n_networks)
     epoch_loss = y.new_zeros(n_networks)
+    if isinstance(posterior, StackPosterior):
+        posterior.begin(Streams.of(seeds, Purpose.BEGIN, y.device, y.dtype))
     step = _step_for(posterior, schedule.learning_rate, n_rows)
     step.log_weights = None if draws is None else draws.log_weights(y.dtype, y.device)
 
     def run_block(values: Sequence[Tensor]) -> None:
         names = blocks.draw_names
-        for zeta, labels, *weights in zip(*(value.split(schedule.batch_size, dim=1) for value in values), strict=True):
+        size = schedule.batch_size
+        sizes = [size, size] + [1 if shares_draws(posterior) else size] * len(names)
+        parts = [value.split(size, dim=1) for value, size in zip(values, sizes, strict=True)]
+        for zeta, labels, *weights in zip(*parts, strict=True):
             targets, *known = labels.split(n_outputs, dim=-1)
             inverse = 1 / with_known_errors(y_noise, known[0]) if known else inverse_noise
             step(dict(zip(names, weights, strict=True)), zeta, targets, inverse, epoch_loss)
@@ -209,8 +216,13 @@ def _train(
             y_noise.copy_(renewed_noise())
             inverse_noise.copy_(1 / y_noise)
             _stop_if_diverged(y_noise.sum().expand(epoch, 1), schedule)
+        if isinstance(posterior, StackPosterior):
+            posterior.observe(epoch, schedule.epochs)
         if report is not None and look:
             report(epoch, losses[epoch - 1], y_noise)
+    if isinstance(posterior, StackPosterior):
+        streams = Streams.of(seeds, Purpose.FINISH, y.device, y.dtype)
+        posterior.finish(inputs, y, with_known_errors(y_noise, y_err), draws, streams)
     # The last steps show in no loss: look at what the networks make of some of their rows.
     few = noise_by_error(posterior, inputs.rows(0, _LAST_LOOK), y[:, :_LAST_LOOK], noise_streams)
     _stop_if_diverged(few.sum().expand(schedule.epochs, 1), schedule)
@@ -236,6 +248,10 @@ class _Blocks:
         )
         stack = posterior.stack
         values_a_row = (draws.n_zeta * draws.n_base if draws else 0) + stack.width * max(1, len(stack.dropout_layers))
+        self.shared = shares_draws(posterior)
+        if self.shared:
+            values_a_row += sum(value[0].numel() for value in posterior.parameters) // batch_size
+        self.batch_size = batch_size
         ahead = max(batch_size, _NOISE_VALUES[y.device.type] // values_a_row)  # the same for every S
         self.n_rows = y.shape[1]
         whole_epochs = ahead // self.n_rows
@@ -251,11 +267,17 @@ class _Blocks:
         return list(self._draws)
 
     def epoch(self) -> Iterator[tuple[Tensor, WeightDraw, Tensor]]:
-        """Zetas `S x rows x L x n_x` (L = 1 for exact inputs), a weight draw a row, and outputs `S x rows x n_y`."""
+        """Zetas `S x rows x L x n_x` (L = 1 for exact inputs), weight draws, and outputs `S x rows x n_y`.
+
+        There is a weight draw a row, or a minibatch where the family shares its draws.
+        """
         for rows in self._shuffle.permutations(self.n_rows).split(self.size, dim=1):
             taken, fresh = self.inputs.take(rows), self._fresh(rows.shape[1])
             zeta = taken.draw(self._noise[:, fresh]) if self.draws else taken.mean.unsqueeze(2)
-            draw = {name: values[:, fresh] for name, values in self._draws.items()}
+            if self.shared:
+                self._draws = draw = self.posterior.draw(self._weights, -(-rows.shape[1] // self.batch_size))
+            else:
+                draw = {name: values[:, fresh] for name, values in self._draws.items()}
             yield zeta, draw, take_rows(self.y, rows)
 
     def _fresh(self, n_rows: int) -> slice:
@@ -263,7 +285,8 @@ class _Blocks:
         if self._used + n_rows > self._ahead:
             if self.draws:
                 self._noise = self.draws.base(self._zetas, self._ahead)
-            self._draws = self.posterior.draw(self._weights, self._ahead)
+            if not self.shared:
+                self._draws = self.posterior.draw(self._weights, self._ahead)
             self._used = 0
         self._used += n_rows
         return slice(self._used - n_rows, self._used)
@@ -302,10 +325,43 @@ class _Step:
         return 0.0
 
 
+class _PassStep(_Step):
+    """The same for fully connected networks: autograd for the draw and the KL term, but not for layers and loss."""
+
+    posterior: StackPosterior
+
+    def __init__(self, posterior: StackPosterior, n_rows: int, learning_rate: float, stack: MLPStack) -> None:
+        decay = posterior.weight_decay or 0.0
+        super().__init__(posterior, n_rows, FlatAdam(list(stack.parameters.values()), learning_rate, decay / n_rows))
+        self.learned = FlatAdam(list(posterior.learned.values()), learning_rate) if posterior.learned else None
+        self.stack = stack
+        stack.forget_buffers()
+
+    def __call__(self, draw: WeightDraw, zeta: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor) -> None:
+        """Move phi for a minibatch; its loss less what does not depend on the data is added to `total`."""
+        adams = [self.adam] if self.learned is None else [self.adam, self.learned]
+        f = evaluate_by_hand(self.stack, self.posterior.theta(draw), zeta, self.posterior.signed_masks)
+        with torch.no_grad():
+            share = y.shape[1] / self.n_rows
+            df = add_loss_gradient(f.detach(), y, inverse_noise, total, share, self.log_weights)
+            for adam in adams:
+                adam.gradient.zero_()
+        rest = self.posterior.kl_beside_decay() / self.n_rows
+        torch.autograd.backward([f, rest], [df, torch.ones_like(rest)])
+        for adam in adams:
+            adam.step()
+
+    def rest_of_loss(self, y_noise: Tensor) -> Tensor | float:
+        """The constant of sigma_y, and the KL term at the end of the epoch."""
+        return noise_constant(y_noise) + self.posterior.kl().detach() / self.n_rows
+
+
 class _MLPStep(_Step):
     """The same without autograd, for fully connected networks whose KL term is a weight decay."""
 
-    def __init__(self, posterior: WeightPosterior, n_rows: int, adam: FlatAdam, stack: MLPStack) -> None:
+    posterior: StackPosterior
+
+    def __init__(self, posterior: StackPosterior, n_rows: int, adam: FlatAdam, stack: MLPStack) -> None:
         super().__init__(posterior, n_rows, adam)
         self.stack = stack
         stack.forget_buffers()
@@ -320,14 +376,14 @@ class _MLPStep(_Step):
     @torch.no_grad()
     def __call__(self, draw: WeightDraw, zeta: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor) -> None:
         """Move the weights for a minibatch; its loss less what does not depend on the data is added to `total`."""
-        f, share = self.stack.forward(draw, zeta), y.shape[1] / self.n_rows
+        f, share = self.stack.forward(self.posterior.theta(draw).masks, zeta), y.shape[1] / self.n_rows
         df = add_loss_gradient(f, y, inverse_noise, total, share, self.log_weights)
         if not self.piecewise:
-            self.stack.backward(df, self.adam.gradients)
+            self.stack.backward(df, self.adam.gradients, signed=self.posterior.signed_masks)
             self.adam.step()
             return
         self.adam.begin()
-        self.stack.backward(df, self.adam.gradients, self._move)
+        self.stack.backward(df, self.adam.gradients, self._move, signed=self.posterior.signed_masks)
         for part in self.rest:
             self.adam.move(part, self.adam.gradient[part])
 
@@ -342,7 +398,9 @@ class _MLPStep(_Step):
 
 def _step_for(posterior: WeightPosterior, learning_rate: float, n_rows: int) -> _Step:
     stack, decay = posterior.stack, posterior.weight_decay
-    if isinstance(stack, MLPStack) and decay is not None:
-        adam = FlatAdam(posterior.parameters, learning_rate, weight_decay=decay / n_rows)
-        return _MLPStep(posterior, n_rows, adam, stack)
-    return _Step(posterior, n_rows, FlatAdam(posterior.parameters, learning_rate))
+    if not (isinstance(stack, MLPStack) and isinstance(posterior, StackPosterior)):
+        return _Step(posterior, n_rows, FlatAdam(posterior.parameters, learning_rate))
+    if decay is None or posterior.learned:
+        return _PassStep(posterior, n_rows, learning_rate, stack)
+    adam = FlatAdam(posterior.parameters, learning_rate, weight_decay=decay / n_rows)
+    return _MLPStep(posterior, n_rows, adam, stack)
