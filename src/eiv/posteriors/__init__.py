@@ -2,14 +2,18 @@
 
 from eiv.posteriors.base import StackPosterior, Theta, WeightDraw, WeightPosterior, evaluate_rows
 from eiv.posteriors.bernoulli_dropout import BernoulliDropout
+from eiv.posteriors.concrete_dropout import ConcreteDropout
 from eiv.posteriors.gaussian_dropout import GaussianDropout
+from eiv.posteriors.variational_dropout import VariationalDropout
 
 __all__ = [
     "FAMILIES",
     "BernoulliDropout",
+    "ConcreteDropout",
     "GaussianDropout",
     "StackPosterior",
     "Theta",
+    "VariationalDropout",
     "WeightDraw",
     "WeightPosterior",
     "evaluate_rows",
@@ -18,4 +22,6 @@ __all__ = [
 FAMILIES: dict[str, type[StackPosterior]] = {
     "bernoulli_dropout": BernoulliDropout,
     "gaussian_dropout": GaussianDropout,
+    "variational_dropout": VariationalDropout,
+    "concrete_dropout": ConcreteDropout,
 }
