@@ -164,4 +164,10 @@ def test_dropout_families_need_a_dropout_layer(name):
 
 
 def test_the_families_are_these():
-    assert list(FAMILIES) == ["bernoulli_dropout", "gaussian_dropout", "variational_dropout", "concrete_dropout"]
+    assert list(FAMILIES) == [
+        "bernoulli_dropout",
+        "gaussian_dropout",
+        "variational_dropout",
+        "concrete_dropout",
+        "mean_field",
+    ]

@@ -4,6 +4,7 @@ from eiv.posteriors.base import StackPosterior, Theta, WeightDraw, WeightPosteri
 from eiv.posteriors.bernoulli_dropout import BernoulliDropout
 from eiv.posteriors.concrete_dropout import ConcreteDropout
 from eiv.posteriors.gaussian_dropout import GaussianDropout
+from eiv.posteriors.mean_field import MeanField
 from eiv.posteriors.variational_dropout import VariationalDropout
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "BernoulliDropout",
     "ConcreteDropout",
     "GaussianDropout",
+    "MeanField",
     "StackPosterior",
     "Theta",
     "VariationalDropout",
@@ -24,4 +26,5 @@ FAMILIES: dict[str, type[StackPosterior]] = {
     "gaussian_dropout": GaussianDropout,
     "variational_dropout": VariationalDropout,
     "concrete_dropout": ConcreteDropout,
+    "mean_field": MeanField,
 }
