@@ -163,6 +163,11 @@ def test_dropout_families_need_a_dropout_layer(name):
         small(name, build=lambda: nn.Linear(2, 1))
 
 
+def test_an_ensemble_needs_members(line):
+    with pytest.raises(ValueError, match=r"n_networks must be 2 at least for posterior='ensemble'.*got 1"):
+        EiVRegressor(posterior="ensemble").fit(*line)
+
+
 def test_the_families_are_these():
     assert list(FAMILIES) == [
         "bernoulli_dropout",
@@ -170,4 +175,5 @@ def test_the_families_are_these():
         "variational_dropout",
         "concrete_dropout",
         "mean_field",
+        "ensemble",
     ]

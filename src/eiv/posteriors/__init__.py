@@ -3,6 +3,7 @@
 from eiv.posteriors.base import StackPosterior, Theta, WeightDraw, WeightPosterior, evaluate_rows
 from eiv.posteriors.bernoulli_dropout import BernoulliDropout
 from eiv.posteriors.concrete_dropout import ConcreteDropout
+from eiv.posteriors.ensemble import Ensemble
 from eiv.posteriors.gaussian_dropout import GaussianDropout
 from eiv.posteriors.mean_field import MeanField
 from eiv.posteriors.variational_dropout import VariationalDropout
@@ -11,6 +12,7 @@ __all__ = [
     "FAMILIES",
     "BernoulliDropout",
     "ConcreteDropout",
+    "Ensemble",
     "GaussianDropout",
     "MeanField",
     "StackPosterior",
@@ -27,4 +29,5 @@ FAMILIES: dict[str, type[StackPosterior]] = {
     "variational_dropout": VariationalDropout,
     "concrete_dropout": ConcreteDropout,
     "mean_field": MeanField,
+    "ensemble": Ensemble,
 }
