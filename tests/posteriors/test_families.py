@@ -176,4 +176,5 @@ def test_the_families_are_these():
         "concrete_dropout",
         "mean_field",
         "ensemble",
+        "last_layer_laplace",
     ]

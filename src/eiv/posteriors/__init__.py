@@ -5,6 +5,7 @@ from eiv.posteriors.bernoulli_dropout import BernoulliDropout
 from eiv.posteriors.concrete_dropout import ConcreteDropout
 from eiv.posteriors.ensemble import Ensemble
 from eiv.posteriors.gaussian_dropout import GaussianDropout
+from eiv.posteriors.last_layer_laplace import LastLayerLaplace
 from eiv.posteriors.mean_field import MeanField
 from eiv.posteriors.variational_dropout import VariationalDropout
 
@@ -14,6 +15,7 @@ __all__ = [
     "ConcreteDropout",
     "Ensemble",
     "GaussianDropout",
+    "LastLayerLaplace",
     "MeanField",
     "StackPosterior",
     "Theta",
@@ -30,4 +32,5 @@ FAMILIES: dict[str, type[StackPosterior]] = {
     "concrete_dropout": ConcreteDropout,
     "mean_field": MeanField,
     "ensemble": Ensemble,
+    "last_layer_laplace": LastLayerLaplace,
 }
