@@ -58,7 +58,10 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
             "sobol" or "gauss_hermite" (`n_zeta` nodes along each of three noisy features at most); see
             `eiv.inputs.ZetaDraws`. Predictions draw independent zetas, as the split of their variance needs.
-        posterior: the family of the weight posterior, a name of `eiv.posteriors.FAMILIES`.
+        posterior: the family of the weight posterior, a name of `eiv.posteriors.FAMILIES`: "bernoulli_dropout" (the
+            paper), "gaussian_dropout", "variational_dropout" and "concrete_dropout" (learned rates), "mean_field"
+            (normal weights), "ensemble" (its members are the `n_networks`, two at least), "last_layer_laplace" and
+            "swag". Each says in its docstring what it learns, costs and misses.
         module: a callable `(n_inputs, n_outputs) -> torch.nn.Module`, with dropout layers of its own for the dropout
             families, or None for the paper's network.
         hidden_units: h of the paper's network.

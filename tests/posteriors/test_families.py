@@ -170,11 +170,6 @@ def test_an_ensemble_needs_members(line):
 
 def test_the_families_are_these():
     assert list(FAMILIES) == [
-        "bernoulli_dropout",
-        "gaussian_dropout",
-        "variational_dropout",
-        "concrete_dropout",
-        "mean_field",
-        "ensemble",
-        "last_layer_laplace",
-    ]
+        "bernoulli_dropout", "gaussian_dropout", "variational_dropout", "concrete_dropout", "mean_field", "ensemble",
+        "last_layer_laplace", "swag",
+    ]  # fmt: skip

@@ -7,10 +7,12 @@ from eiv.posteriors.ensemble import Ensemble
 from eiv.posteriors.gaussian_dropout import GaussianDropout
 from eiv.posteriors.last_layer_laplace import LastLayerLaplace
 from eiv.posteriors.mean_field import MeanField
+from eiv.posteriors.swag import SWAG
 from eiv.posteriors.variational_dropout import VariationalDropout
 
 __all__ = [
     "FAMILIES",
+    "SWAG",
     "BernoulliDropout",
     "ConcreteDropout",
     "Ensemble",
@@ -33,4 +35,5 @@ FAMILIES: dict[str, type[StackPosterior]] = {
     "mean_field": MeanField,
     "ensemble": Ensemble,
     "last_layer_laplace": LastLayerLaplace,
+    "swag": SWAG,
 }
