@@ -65,7 +65,7 @@ def spoiled(array, value):
         ),
         (
             lambda m: m.set_params(posterior="laplace").fit(X, Y),
-            "posterior must be 'bernoulli_dropout', got 'laplace'",
+            "posterior must be 'bernoulli_dropout'.*got 'laplace'",
         ),
         (lambda m: m.set_params(dtype="half").fit(X, Y), "dtype must be 'float32' or 'float64', got 'half'"),
         (

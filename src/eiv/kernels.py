@@ -51,7 +51,8 @@ if importlib.util.find_spec("triton") is not None:
             at = (s * n_rows + r[:, None]) * width + u[None, :]
             kept = tl.load(mask + s * mask_stride + (r[:, None] // group) * width + u[None, :], mask=inside, other=0.0)
             value = tl.load(delta + at, mask=inside, other=0.0) * kept
-            value = tl.where(tl.load(a + at, mask=inside, other=0.0) > 0, value, value * slope)
+            output = tl.load(a + at, mask=inside, other=0.0) * kept  # has the sign of what was masked
+            value = tl.where(output > 0, value, value * slope)
             tl.store(delta + at, value, mask=inside)
             total += value
         tl.store(bias_gradient + s * width + u, tl.sum(total, 0), mask=u < width)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike
+import math
 
-__all__ = ["coverage", "rmse"]
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp, ndtr, ndtri
+
+__all__ = ["calibration_curve", "coverage", "crps", "interval_score", "nll", "rmse"]
+
+Array = NDArray[np.float64]
 
 
 def rmse(truth: ArrayLike, mean: ArrayLike) -> float:
@@ -49,3 +54,132 @@ def coverage(truth: ArrayLike, low: ArrayLike, high: ArrayLike) -> float:
     """
     truth = np.asarray(truth, dtype=float)
     return float(np.mean((np.asarray(low) <= truth) & (truth <= np.asarray(high))))
+
+
+def nll(truth: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
+    r"""The mean negative logarithm of the predictive density: of a normal distribution, or of a mixture of them.
+
+    .. math:: - \frac1n \sum_i \log \frac1K \sum_{k=1}^K \mathcal{N}(t_i | m_{ki}, s_{ki}^2)
+
+    A mixture of draws of f with the output noise as `std` is the predictive distribution of labels as Algorithm 2 has
+    it; with one normal distribution a row, K = 1.
+
+    Args:
+        truth: labels y, or the known g(zeta), any shape.
+        mean: of the same shape, or draws with one axis more in front, `K x ...`.
+        std: standard deviations above 0, of the shape of `mean` or one that goes with it.
+
+    Returns:
+        One number; smaller is better.
+
+    Examples:
+        >>> round(nll([0.0], mean=[0.0], std=[1.0]), 4)
+        0.9189
+        >>> round(nll([0.0], mean=[[0.0], [0.0]], std=1.0), 4)
+        0.9189
+
+    """
+    t, m, s = (np.asarray(values, dtype=float) for values in (truth, mean, std))
+    log_density = -0.5 * ((t - m) / s) ** 2 - np.log(s) - 0.5 * math.log(2 * math.pi)
+    if m.ndim > t.ndim:
+        log_density = logsumexp(log_density, axis=0) - math.log(len(m))
+    return float(-np.mean(log_density))
+
+
+def crps(
+    truth: ArrayLike, mean: ArrayLike | None = None, std: ArrayLike | None = None, *, draws: ArrayLike | None = None
+) -> float:
+    r"""The mean continuous ranked probability score: of a normal distribution, or of draws.
+
+    .. math:: \mathrm{CRPS}(F, t) = \int (F(z) - 1\{t \le z\})^2 dz = E|Z - t| - \tfrac12 E|Z - Z'|
+
+    For a normal distribution, with :math:`w = (t - m) / s`, it is
+    :math:`s \, (w (2 \Phi(w) - 1) + 2 \varphi(w) - 1 / \sqrt\pi)`. For draws it is that of their empirical
+    distribution, which is larger than that of what they were drawn from by E|Z - Z'| / (2 K).
+
+    Args:
+        truth: labels y, or the known g(zeta), any shape.
+        mean: of the same shape.
+        std: standard deviations, of the same shape; 0 gives the absolute error.
+        draws: instead of both, `K x` the shape of `truth`.
+
+    Returns:
+        One number in the units of `truth`; smaller is better.
+
+    Examples:
+        >>> round(crps([0.0], mean=[0.0], std=[1.0]), 4)
+        0.2337
+        >>> crps([0.0], draws=[[-1.0], [1.0]])
+        0.5
+
+    """
+    t = np.asarray(truth, dtype=float)
+    if draws is not None:
+        if mean is not None or std is not None:
+            raise TypeError("crps takes mean and std, or draws, not both.")
+        z = np.sort(np.asarray(draws, dtype=float), axis=0)
+        n_draws = len(z)
+        ranks = 2 * np.arange(1, n_draws + 1) - n_draws - 1  # sum over pairs of |z - z'|, from sorted values
+        spread = np.tensordot(ranks, z, axes=1) / n_draws**2
+        return float(np.mean(np.abs(z - t).mean(0) - spread))
+    if mean is None or std is None:
+        raise TypeError("crps takes mean and std, or draws; one of them is missing.")
+    m, s = np.asarray(mean, dtype=float), np.asarray(std, dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        w = (t - m) / s
+        density = np.exp(-0.5 * w**2) / math.sqrt(2 * math.pi)
+        normal = s * (w * (2 * ndtr(w) - 1) + 2 * density - 1 / math.sqrt(math.pi))
+    return float(np.mean(np.where(s == 0, np.abs(t - m), normal)))
+
+
+def interval_score(truth: ArrayLike, low: ArrayLike, high: ArrayLike, level: float) -> float:
+    r"""The mean score of intervals at one level: their width, and a penalty for values outside.
+
+    .. math:: (h - l) + \frac{2}{1 - q} (l - t)_+ + \frac{2}{1 - q} (t - h)_+
+
+    It is smallest on average where the ends are the (1 - q) / 2 and (1 + q) / 2 quantiles.
+
+    Args:
+        truth: labels y, or the known g(zeta), any shape.
+        low: lower ends, the same shape.
+        high: upper ends, the same shape.
+        level: q, between 0 and 1.
+
+    Returns:
+        One number in the units of `truth`; smaller is better.
+
+    Examples:
+        >>> interval_score([0.0, 3.0], low=[-1.0, -1.0], high=[1.0, 1.0], level=0.5)
+        6.0
+
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1, got {level!r}.")
+    t, lower, upper = (np.asarray(values, dtype=float) for values in (truth, low, high))
+    outside = np.maximum(lower - t, 0) + np.maximum(t - upper, 0)
+    return float(np.mean(upper - lower + 2 / (1 - level) * outside))
+
+
+def calibration_curve(truth: ArrayLike, mean: ArrayLike, std: ArrayLike, levels: ArrayLike) -> Array:
+    r"""The share of true values inside the central normal interval at each level: the level itself, where all is right.
+
+    .. math:: \frac1n \#\Big\{i : |t_i - m_i| \le \Phi^{-1}\big(\tfrac{1 + q}{2}\big) s_i\Big\}
+
+    Args:
+        truth: labels y, or the known g(zeta), any shape.
+        mean: of the same shape.
+        std: standard deviations, of the same shape.
+        levels: q, between 0 and 1.
+
+    Returns:
+        The coverage at each level.
+
+    Examples:
+        >>> calibration_curve([0.0, 1.0, 3.0], mean=0.0, std=1.0, levels=[0.5, 0.95])
+        array([0.33333333, 0.66666667])
+
+    """
+    t, m, s = (np.asarray(values, dtype=float) for values in (truth, mean, std))
+    errors, widths = np.abs(t - m), np.broadcast_to(s, np.broadcast(t, m).shape)
+    factors = ndtri((1 + np.asarray(levels, dtype=float)) / 2)
+    return np.array([np.mean(errors <= factor * widths) for factor in np.atleast_1d(factors)])

@@ -74,17 +74,22 @@ class MLPStack(NetworkStack):
         if torch.is_grad_enabled():
             return super().__call__(masks, zeta)
         ordered = self._ordered(masks)
-        if zeta.shape[2] < _ROWS_WORTH_A_CUT:
+        if zeta.shape[2] < _ROWS_WORTH_A_CUT or not _drop_units(ordered):
             return torch.cat([self._evaluate_masked(ordered, part) for part in self._parts(zeta)], dim=2)
         return (
             self._evaluate_cut(ordered, zeta) if zeta.device.type == "cpu" else self._evaluate_together(ordered, zeta)
         )
 
-    def forward(self, masks: dict[str, Tensor], zeta: Tensor) -> Tensor:
-        """Compute f, `S x D x R x n_y`, and keep in buffers what `backward` needs."""
+    def forward(self, masks: dict[str, Tensor], zeta: Tensor, parameters: Sequence[Tensor] | None = None) -> Tensor:
+        """Compute f, `S x D x R x n_y`, and keep in buffers what `backward` needs.
+
+        The parameters are the stack's own, or others of the same shapes in their place.
+        """
         space = self._spaces.get(zeta.shape)
         if space is None:
             space = self._spaces[zeta.shape] = _Workspace(self, zeta)
+        if parameters is not None:
+            space.weights, space.biases = list(parameters[0::2]), [bias.unsqueeze(1) for bias in parameters[1::2]]
         space.masks = self._ordered(masks)
         values = zeta.flatten(1, 2)
         for i, mask in enumerate(space.masks):
@@ -100,17 +105,28 @@ class MLPStack(NetworkStack):
         return space.f.view(*zeta.shape[:3], -1)
 
     def backward(
-        self, df: Tensor, gradients: Sequence[Tensor], move: Callable[[int, int, Tensor], None] | None = None
+        self,
+        df: Tensor,
+        gradients: Sequence[Tensor],
+        move: Callable[[int, int, Tensor], None] | None = None,
+        *,
+        signed: bool = False,
+        mask_gradients: Sequence[Tensor] = (),
     ) -> None:
         """From the gradient with respect to f, write (do not add) that with respect to each parameter.
 
         With `move`, the gradients of the large weights are not kept: each network's goes to `move(parameter, network,
-        gradient)` as soon as it is known, while it is in the cache.
+        gradient)` as soon as it is known, while it is in the cache. `signed` says that masks may be negative. Into
+        `mask_gradients`, `S x D x h` each, goes the gradient with respect to the logarithms of the masks' sizes.
         """
         space = self._spaces[(*df.shape[:3], self.n_inputs)]
         delta, fused = df.flatten(1, 2), self._has_kernels(df)
         for i in reversed(range(len(space.weights))):
             hidden = i < len(space.masks)
+            if hidden and mask_gradients:
+                torch.sum(space.delta_groups[i] * space.groups[i], dim=2, out=mask_gradients[i])
+            if hidden and signed and not fused:
+                space.groups[i].mul_(space.masks[i].unsqueeze(2))  # has the sign of what was masked
             if hidden and fused:
                 kernels.activate_backward(
                     delta, space.activations[i], space.masks[i], self._slope, gradients[2 * i + 1]
@@ -192,8 +208,8 @@ class MLPStack(NetworkStack):
         kept = [
             [[mask[s, d].nonzero()[:, 0] for mask in masks] for d in range(zeta.shape[1])] for s in range(len(zeta))
         ]
-        scales = [float(mask.max()) for mask in masks]
         for s, network_kept in enumerate(kept):
+            scales = [float(mask[s].max()) for mask in masks]
             layers = [(weight[s], bias[s]) for weight, bias in zip(weights, biases, strict=True)]
             for start in range(0, zeta.shape[2], _ROWS_AT_ONCE):
                 rows = slice(start, start + _ROWS_AT_ONCE)
@@ -276,6 +292,12 @@ class _Workspace:
         self.scratch = zeta.new_empty(max(weight[0].numel() for weight in weights))  # one network's gradient
         self.masks: list[Tensor] = []
         self.operands: dict[int, tuple[Tensor, Tensor]] = {}  # of each layer: what went in, and its weights
+
+
+def _drop_units(masks: Sequence[Tensor]) -> bool:
+    """Whether a network's masks are 0 or one other value, and 0 somewhere, so that units can be cut out."""
+    two_valued = torch.stack([((mask == 0) | (mask == mask.amax((1, 2), True))).all() for mask in masks]).all()
+    return bool(two_valued & torch.stack([(mask == 0).any() for mask in masks]).any())
 
 
 def _slope(activation: nn.Module) -> float | None:

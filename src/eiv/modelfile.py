@@ -27,7 +27,7 @@ from eiv.files import written_whole
 from eiv.fitting import device_of, new_posterior
 from eiv.networks import paper_network
 from eiv.posteriors import WeightPosterior
-from eiv.posteriors.base import HasState
+from eiv.posteriors.base import StackPosterior
 from eiv.scaling import Scaler
 from eiv.streams import network_seeds
 
@@ -235,8 +235,8 @@ def _to_file(model: EiVRegressor) -> tuple[dict[str, Any], Arrays]:
     stack = model.posterior_.stack
     for name, value in {**stack.parameters, **stack.constants}.items():
         arrays[f"network/{name}"] = value.detach().cpu().numpy()
-    if isinstance(model.posterior_, HasState):
-        for name, value in model.posterior_.state().items():
+    if isinstance(model.posterior_, StackPosterior):
+        for name, value in model.posterior_.state.items():
             arrays[f"posterior/{name}"] = value.detach().cpu().numpy()
     return header, {name: np.ascontiguousarray(value) for name, value in arrays.items()}
 
@@ -311,7 +311,7 @@ def _posterior(model: EiVRegressor, arrays: Arrays, path: Path) -> WeightPosteri
     with torch.no_grad():
         for name, value in values.items():
             value.copy_(torch.from_numpy(saved[name]))
-    if isinstance(posterior, HasState):
+    if isinstance(posterior, StackPosterior):
         like = posterior.parameters[0].device
         prefix = "posterior/"
         state = {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}

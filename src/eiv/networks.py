@@ -169,6 +169,7 @@ class NetworkStack:
                 if any(module is other for other in built):
                     raise ValueError("module must build a new network at every call; it returned the same one twice.")
                 built.append(module)
+        self.n_inputs = n_inputs
         modules = [_with_masked_dropout(module) for module in built]
         self.template = modules[0].to(dtype)
         with torch_seeded(seeds[0]):
@@ -226,6 +227,14 @@ class NetworkStack:
         grouped: Tensor = outputs.unflatten(1, zeta.shape[1:3])
         return grouped
 
+    def with_parameters(self, parameters: dict[str, Tensor]) -> Self:
+        """The same networks with other parameters, `n S x shape` under the same names: n variants of each."""
+        changed = copy.copy(self)
+        n_each = len(next(iter(parameters.values()))) // self.n_networks
+        changed.parameters = parameters
+        changed.constants = {name: value.repeat_interleave(n_each, 0) for name, value in self.constants.items()}
+        return changed
+
     def join(self, others: Sequence[Self]) -> Self:
         """One stack of this one's networks and those of `others`, in order."""
         joined = copy.copy(self)
@@ -246,6 +255,11 @@ class NetworkStack:
                 value.requires_grad_(True)
             parts.append(part)
         return parts
+
+    def __copy__(self) -> Self:
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
 
     def __getstate__(self) -> dict[str, Any]:
         """On the CPU, so that networks trained on a GPU can be loaded anywhere."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eiv.inputs import ZetaDraws, ZetaPosterior
-from eiv.posteriors import WeightPosterior
+from eiv.posteriors import WeightPosterior, evaluate_rows
 from eiv.streams import Streams
 
 __all__ = ["NOISE_RULES", "noise_by_bound", "noise_by_error", "with_known_errors"]
@@ -91,8 +91,8 @@ def noise_by_error(
     for start in range(0, y.shape[1], size):
         part = inputs.rows(start, start + size)
         labels = y[:, start : start + size]
-        zeta = part.draw(streams.normal(labels.shape[1], _PAIRS, inputs.n_base)).flatten(1, 2).unsqueeze(2)
-        f = posterior.evaluate(posterior.draw(streams, zeta.shape[1]), zeta).squeeze(2).unflatten(1, (-1, _PAIRS))
+        zeta = part.draw(streams.normal(labels.shape[1], _PAIRS, inputs.n_base)).unsqueeze(3)
+        f = evaluate_rows(posterior, streams, zeta, theta_axis=2).squeeze(3)
         variance = f.var(2)
         errors = (labels - f.mean(2)).square() - variance / _PAIRS
         total += (errors - variance if less_explained else errors).sum(1)
@@ -169,7 +169,7 @@ def _squares(
         labels = y[:, start : start + size].repeat_interleave(_THETAS, 1)
         rows = torch.arange(start, min(start + size, y.shape[1]), device=y.device).repeat_interleave(_THETAS)
         zeta = inputs.take(rows.expand(len(y), -1)).draw(draws.base(streams, len(rows)))
-        f = posterior.evaluate(posterior.draw(streams, len(rows)), zeta)
+        f = evaluate_rows(posterior, streams, zeta.unflatten(1, (-1, _THETAS)), theta_axis=2).flatten(1, 2)
         yield (labels.unsqueeze(2) - f).square()
 
 

@@ -63,12 +63,15 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "sobol", "informed" (of `n_zeta` candidates those that explain y) or "gauss_hermite" (`n_zeta` nodes along
             each of three noisy features at most); see
             `eiv.inputs.ZetaDraws`. Predictions draw independent zetas, as the split of their variance needs.
-        posterior: the family of the weight posterior: "bernoulli_dropout".
-        module: a callable `(n_inputs, n_outputs) -> torch.nn.Module` with dropout layers of its own, or None for the
-            paper's network.
+        posterior: the family of the weight posterior, a name of `eiv.posteriors.FAMILIES`: "bernoulli_dropout" (the
+            paper), "gaussian_dropout", "variational_dropout" and "concrete_dropout" (learned rates), "mean_field"
+            (normal weights), "ensemble" (its members are the `n_networks`, two at least), "last_layer_laplace" and
+            "swag". Each says in its docstring what it learns, costs and misses.
+        module: a callable `(n_inputs, n_outputs) -> torch.nn.Module`, with dropout layers of its own for the dropout
+            families, or None for the paper's network.
         hidden_units: h of the paper's network.
         n_hidden: its number of hidden layers.
-        dropout: p of the paper's network.
+        dropout: p of the paper's network; where rates are learned, or weights are normal, what they start from.
         weight_penalty: 1 / (2 lambda_theta^2), the strength of the prior of the weights.
         epochs: how often training visits each row.
         batch_size: rows of a minibatch.
@@ -441,6 +444,12 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise TypeError(
                 "module must be a callable (n_inputs, n_outputs) -> torch.nn.Module or None, "
                 f"got {type(self.module).__name__}. A network of fixed shape: module=lambda n_inputs, n_outputs: ..."
+            )
+        fewest = FAMILIES[self.posterior].fewest_networks
+        if self.n_networks < fewest:
+            raise ValueError(
+                f"n_networks must be {fewest} at least for posterior={self.posterior!r}, where only networks differ, "
+                f"got {self.n_networks}."
             )
         input_prior_of(self.input_prior, self.error_model)
         check_precision(self.precision, device_of(self.device), DTYPES[self.dtype])

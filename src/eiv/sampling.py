@@ -13,7 +13,7 @@ from torch import Tensor
 from eiv.decomposition import Moments, literal_moments, unbiased_moments
 from eiv.inputs.zeta import ZetaPosterior
 from eiv.networks import values_at_once
-from eiv.posteriors import WeightPosterior
+from eiv.posteriors import WeightPosterior, evaluate_rows
 from eiv.streams import Purpose, Streams
 from eiv.workers import run_tasks
 
@@ -183,9 +183,8 @@ class LiteralSampler:
         draws = []
         for start in range(0, self.n_theta, at_once):
             thetas = min(at_once, self.n_theta - start)
-            repeated = zeta.repeat(thetas, 1, 1).expand(stack.n_networks, -1, -1, -1)
-            f = self.posterior.evaluate(self.posterior.draw(self._weights, thetas * n_rows), repeated)
-            draws.append(f.unflatten(1, (thetas, n_rows)))
+            repeated = zeta.expand(stack.n_networks, thetas, -1, -1, -1)
+            draws.append(evaluate_rows(self.posterior, self._weights, repeated, theta_axis=1))
         return torch.cat(draws, dim=1).flatten(0, 1).transpose(1, 2)
 
     def moments(self, draws: Tensor) -> Moments:

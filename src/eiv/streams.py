@@ -32,6 +32,8 @@ class Purpose(IntEnum):
     PREDICT_ZETA = 6
     BUDGET = 7
     DIAGNOSTICS = 8
+    BEGIN = 9
+    FINISH = 10
 
 
 def network_seeds(random_state: int, n_networks: int) -> list[SeedSequence]:

@@ -19,7 +19,9 @@ from eiv.noise import noise_by_bound, noise_by_error, with_known_errors
 from eiv.objective import add_loss_gradient, choose_zetas, chosen_gradient, log_likelihood, noise_constant
 from eiv.objective import loss as mc_loss
 from eiv.optim import FlatAdam
-from eiv.posteriors import WeightDraw, WeightPosterior
+from eiv.passes import evaluate_by_hand
+from eiv.posteriors import StackPosterior, WeightDraw, WeightPosterior
+from eiv.posteriors.base import shares_draws
 from eiv.progress import Report
 from eiv.streams import Purpose, Streams
 
@@ -179,8 +181,9 @@ def _train(
     if y_noise is None:
         y_noise = y.new_full((n_networks, n_outputs), schedule.y_noise_init)
     inverse_noise = 1 / y_noise
-    losses = y.new_zeros(schedule.epochs, n_networks)
-    epoch_loss = y.new_zeros(n_networks)
+    losses, epoch_loss = y.new_zeros(schedule.epochs, n_networks), y.new_zeros(n_networks)
+    if isinstance(posterior, StackPosterior):
+        posterior.begin(Streams.of(seeds, Purpose.BEGIN, y.device, y.dtype))
     step = _step_for(posterior, schedule.learning_rate, n_rows)
     step.log_weights = None if draws is None else draws.log_weights(y.dtype, y.device)
 
@@ -188,26 +191,23 @@ def _train(
 
     def run_block(values: Sequence[Tensor]) -> None:
         names = blocks.draw_names
-        for zeta, labels, *weights in zip(*(value.split(schedule.batch_size, dim=1) for value in values), strict=True):
+        size = schedule.batch_size
+        rows = [size, size] + [1 if shares_draws(posterior) else size] * len(names)
+        parts = [value.split(count, dim=1) for value, count in zip(values, rows, strict=True)]
+        for zeta, labels, *weights in zip(*parts, strict=True):
             targets, known, levels = labels.split(sizes, dim=-1)
             inverse = inverse_noise if y_err is None else 1 / with_known_errors(y_noise, known)
             step(
                 dict(zip(names, weights, strict=True)), zeta, targets, inverse, epoch_loss, levels if sizes[2] else None
             )
 
-    def renewed_noise() -> Tensor:
-        if schedule.y_noise_rule == "likelihood" and draws is not None:
-            return noise_by_bound(posterior, inputs, y, y_noise, draws, noise_streams, y_err)
-        return noise_by_error(posterior, inputs, y, noise_streams, y_err, schedule.y_noise_rule == "residual")
-
-    replay = Replay(run_block, y.device)
-    looked = time.perf_counter()
+    replay, looked = Replay(run_block, y.device), time.perf_counter()
     for epoch in range(1, schedule.epochs + 1):
         epoch_loss.zero_()
         for part, (zeta, weights, targets) in enumerate(blocks.epoch()):
             if stop is not None and stop.is_set():
                 raise InterruptedError("Training was stopped.")
-            step.adam.learning_rate = schedule.rate_at((epoch - 1 + part * blocks.size / n_rows) / schedule.epochs)
+            step.set_rate(schedule.rate_at((epoch - 1 + part * blocks.size / n_rows) / schedule.epochs))
             replay([zeta, targets, *weights.values()])
         losses[epoch - 1] = epoch_loss + step.rest_of_loss(with_known_errors(y_noise, y_err))
         last = epoch == schedule.epochs
@@ -219,15 +219,37 @@ def _train(
             _stop_if_diverged(losses[:epoch], schedule)
             looked = time.perf_counter()
         if update:
-            y_noise.copy_(renewed_noise())
+            by = schedule.y_noise_rule
+            y_noise.copy_(_renewed_noise(by, posterior, inputs, y, y_noise, draws, noise_streams, y_err))
             inverse_noise.copy_(1 / y_noise)
             _stop_if_diverged(y_noise.sum().expand(epoch, 1), schedule)
+        if isinstance(posterior, StackPosterior):
+            posterior.observe(epoch, schedule.epochs)
         if report is not None and look:
             report(epoch, losses[epoch - 1], y_noise)
+    if isinstance(posterior, StackPosterior):
+        streams = Streams.of(seeds, Purpose.FINISH, y.device, y.dtype)
+        posterior.finish(inputs, y, with_known_errors(y_noise, y_err), draws, streams)
     # The last steps show in no loss: look at what the networks make of some of their rows.
     few = noise_by_error(posterior, inputs.rows(0, _LAST_LOOK), y[:, :_LAST_LOOK], noise_streams)
     _stop_if_diverged(few.sum().expand(schedule.epochs, 1), schedule)
     return TrainingResult(y_noise, losses)
+
+
+def _renewed_noise(
+    rule: str | None,
+    posterior: WeightPosterior,
+    inputs: ZetaPosterior,
+    y: Tensor,
+    y_noise: Tensor,
+    draws: ZetaDraws | None,
+    streams: Streams,
+    y_err: Tensor | None,
+) -> Tensor:
+    """Sigma_y by one of `eiv.noise.NOISE_RULES`, `S x n_y`."""
+    if rule == "likelihood" and draws is not None:
+        return noise_by_bound(posterior, inputs, y, y_noise, draws, streams, y_err)
+    return noise_by_error(posterior, inputs, y, streams, y_err, rule == "residual")
 
 
 class _Blocks:
@@ -249,6 +271,10 @@ class _Blocks:
         )
         stack = posterior.stack
         values_a_row = (draws.n_zeta * draws.n_base if draws else 0) + stack.width * max(1, len(stack.dropout_layers))
+        self.shared = shares_draws(posterior)
+        if self.shared:
+            values_a_row += sum(value[0].numel() for value in posterior.parameters) // batch_size
+        self.batch_size = batch_size
         ahead = max(batch_size, _NOISE_VALUES[y.device.type] // values_a_row)  # the same for every S
         self.n_rows = y.shape[1]
         whole_epochs = ahead // self.n_rows
@@ -264,14 +290,18 @@ class _Blocks:
         return list(self._draws)
 
     def epoch(self) -> Iterator[tuple[Tensor, WeightDraw, Tensor]]:
-        """Zetas `S x rows x L x n_x` (L = 1 for exact inputs), a weight draw a row, and labels.
+        """Zetas `S x rows x L x n_x` (L = 1 for exact inputs), weight draws, and labels.
 
-        Labels are outputs `S x rows x n_y`, with the levels of an informed choice of zetas behind them.
+        There is a weight draw a row, or a minibatch where the family shares its draws. Labels are outputs
+        `S x rows x n_y`, with the levels of an informed choice of zetas behind them.
         """
         for rows in self._shuffle.permutations(self.n_rows).split(self.size, dim=1):
             taken, fresh = self.inputs.take(rows), self._fresh(rows.shape[1])
             zeta = taken.draw(self._noise[:, fresh]) if self.draws else taken.mean.unsqueeze(2)
-            draw = {name: values[:, fresh] for name, values in self._draws.items()}
+            if self.shared:
+                self._draws = draw = self.posterior.draw(self._weights, -(-rows.shape[1] // self.batch_size))
+            else:
+                draw = {name: values[:, fresh] for name, values in self._draws.items()}
             labels = take_rows(self.y, rows)
             n_kept = self.draws.n_kept if self.draws else 0
             if n_kept:
@@ -286,7 +316,8 @@ class _Blocks:
                 self._noise = self.draws.base(self._zetas, self._ahead)
                 if self.draws.n_kept:
                     self._shifts = self._zetas.uniform(self._ahead, 1)
-            self._draws = self.posterior.draw(self._weights, self._ahead)
+            if not self.shared:
+                self._draws = self.posterior.draw(self._weights, self._ahead)
             self._used = 0
         self._used += n_rows
         return slice(self._used - n_rows, self._used)
@@ -310,6 +341,12 @@ class _Step:
 
     def __init__(self, posterior: WeightPosterior, n_rows: int, adam: FlatAdam) -> None:
         self.posterior, self.n_rows, self.adam = posterior, n_rows, adam
+        self.adams = [adam]
+
+    def set_rate(self, learning_rate: float) -> None:
+        """Change the step size."""
+        for adam in self.adams:
+            adam.learning_rate = learning_rate
 
     def __call__(
         self,
@@ -345,10 +382,59 @@ class _Step:
         return 0.0
 
 
+class _PassStep(_Step):
+    """The same for fully connected networks: autograd for the draw and the KL term, but not for layers and loss."""
+
+    posterior: StackPosterior
+
+    def __init__(self, posterior: StackPosterior, n_rows: int, learning_rate: float, stack: MLPStack) -> None:
+        decay = posterior.weight_decay or 0.0
+        super().__init__(posterior, n_rows, FlatAdam(list(stack.parameters.values()), learning_rate, decay / n_rows))
+        if posterior.learned:
+            self.adams.append(FlatAdam(list(posterior.learned.values()), learning_rate))
+        self.stack = stack
+        stack.forget_buffers()
+
+    def __call__(
+        self,
+        draw: WeightDraw,
+        zeta: Tensor,
+        y: Tensor,
+        inverse_noise: Tensor,
+        total: Tensor,
+        levels: Tensor | None = None,
+    ) -> None:
+        """Move phi for a minibatch; its loss less what does not depend on the data is added to `total`."""
+        share = y.shape[1] / self.n_rows
+        theta, signed = self.posterior.theta(draw), self.posterior.signed_masks
+        if levels is not None:
+            with torch.no_grad():
+                candidates = evaluate_by_hand(self.stack, theta, zeta, signed)
+                zeta = _taken(zeta, choose_zetas(candidates, y, inverse_noise, total, share, levels))
+        f = evaluate_by_hand(self.stack, theta, zeta, signed)
+        with torch.no_grad():
+            if levels is not None:
+                df = chosen_gradient(f.detach(), y, inverse_noise)
+            else:
+                df = add_loss_gradient(f.detach(), y, inverse_noise, total, share, self.log_weights)
+            for adam in self.adams:
+                adam.gradient.zero_()
+        rest = self.posterior.kl_beside_decay() / self.n_rows
+        torch.autograd.backward([f, rest], [df, torch.ones_like(rest)])
+        for adam in self.adams:
+            adam.step()
+
+    def rest_of_loss(self, y_noise: Tensor) -> Tensor | float:
+        """The constant of sigma_y, and the KL term at the end of the epoch."""
+        return noise_constant(y_noise) + self.posterior.kl().detach() / self.n_rows
+
+
 class _MLPStep(_Step):
     """The same without autograd, for fully connected networks whose KL term is a weight decay."""
 
-    def __init__(self, posterior: WeightPosterior, n_rows: int, adam: FlatAdam, stack: MLPStack) -> None:
+    posterior: StackPosterior
+
+    def __init__(self, posterior: StackPosterior, n_rows: int, adam: FlatAdam, stack: MLPStack) -> None:
         super().__init__(posterior, n_rows, adam)
         self.stack = stack
         stack.forget_buffers()
@@ -371,18 +457,19 @@ class _MLPStep(_Step):
         levels: Tensor | None = None,
     ) -> None:
         """Move the weights for a minibatch; its loss less what does not depend on the data is added to `total`."""
-        f, share = self.stack.forward(draw, zeta), y.shape[1] / self.n_rows
+        masks, share = self.posterior.theta(draw).masks, y.shape[1] / self.n_rows
+        f = self.stack.forward(masks, zeta)
         if levels is not None:
             zeta = _taken(zeta, choose_zetas(f, y, inverse_noise, total, share, levels))
-            df = chosen_gradient(self.stack.forward(draw, zeta), y, inverse_noise)
+            df = chosen_gradient(self.stack.forward(masks, zeta), y, inverse_noise)
         else:
             df = add_loss_gradient(f, y, inverse_noise, total, share, self.log_weights)
         if not self.piecewise:
-            self.stack.backward(df, self.adam.gradients)
+            self.stack.backward(df, self.adam.gradients, signed=self.posterior.signed_masks)
             self.adam.step()
             return
         self.adam.begin()
-        self.stack.backward(df, self.adam.gradients, self._move)
+        self.stack.backward(df, self.adam.gradients, self._move, signed=self.posterior.signed_masks)
         for part in self.rest:
             self.adam.move(part, self.adam.gradient[part])
 
@@ -402,7 +489,9 @@ def _taken(zeta: Tensor, chosen: Tensor) -> Tensor:
 
 def _step_for(posterior: WeightPosterior, learning_rate: float, n_rows: int) -> _Step:
     stack, decay = posterior.stack, posterior.weight_decay
-    if isinstance(stack, MLPStack) and decay is not None:
-        adam = FlatAdam(posterior.parameters, learning_rate, weight_decay=decay / n_rows)
-        return _MLPStep(posterior, n_rows, adam, stack)
-    return _Step(posterior, n_rows, FlatAdam(posterior.parameters, learning_rate))
+    if not (isinstance(stack, MLPStack) and isinstance(posterior, StackPosterior)):
+        return _Step(posterior, n_rows, FlatAdam(posterior.parameters, learning_rate))
+    if decay is None or posterior.learned:
+        return _PassStep(posterior, n_rows, learning_rate, stack)
+    adam = FlatAdam(posterior.parameters, learning_rate, weight_decay=decay / n_rows)
+    return _MLPStep(posterior, n_rows, adam, stack)

@@ -1,5 +1,7 @@
+import numpy as np
 import pytest
 import torch
+from families import Linear, shrinkage, weights_of
 from numpy.random import SeedSequence
 from torch import nn
 
@@ -66,3 +68,18 @@ def test_a_module_without_dropout_is_refused_with_the_reason():
         ValueError, match=r"no dropout layer.*epistemic uncertainty would be zero.*Add torch.nn.Dropout"
     ):
         BernoulliDropout(stack, 10.0)
+
+
+def test_linear_regression_is_ridge_regression_with_a_spread_of_fixed_share():
+    """As for Gaussian dropout (`test_gaussian_dropout.py`), with the penalty times 1 - p."""
+    data, rate = Linear(40), 0.2
+    gram = data.X.T @ data.X / data.y_noise**2
+    ridge = gram + 0.25 * np.diag(np.diag(gram)) + 2 * (1 - rate) * data.weight_penalty * np.eye(2)
+    expected = np.linalg.solve(ridge, data.X.T @ data.y / data.y_noise**2)
+    draws = weights_of(data.fit("bernoulli_dropout", dropout=rate, epochs=400, n_networks=8, batch_size=40))
+    np.testing.assert_allclose(draws.mean(0), expected, atol=0.03)
+    np.testing.assert_allclose(draws.std(0), 0.5 * np.abs(expected), rtol=0.1)
+
+
+def test_the_epistemic_part_does_not_shrink_as_the_data_grow():
+    assert 0.7 < shrinkage("bernoulli_dropout", dropout=0.2, epochs=200, n_networks=2) < 1.4

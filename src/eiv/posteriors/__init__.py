@@ -1,8 +1,39 @@
 """Weight posteriors: one family a file, the same names in each."""
 
-from eiv.posteriors.base import WeightDraw, WeightPosterior
+from eiv.posteriors.base import StackPosterior, Theta, WeightDraw, WeightPosterior, evaluate_rows
 from eiv.posteriors.bernoulli_dropout import BernoulliDropout
+from eiv.posteriors.concrete_dropout import ConcreteDropout
+from eiv.posteriors.ensemble import Ensemble
+from eiv.posteriors.gaussian_dropout import GaussianDropout
+from eiv.posteriors.last_layer_laplace import LastLayerLaplace
+from eiv.posteriors.mean_field import MeanField
+from eiv.posteriors.swag import SWAG
+from eiv.posteriors.variational_dropout import VariationalDropout
 
-__all__ = ["FAMILIES", "BernoulliDropout", "WeightDraw", "WeightPosterior"]
+__all__ = [
+    "FAMILIES",
+    "SWAG",
+    "BernoulliDropout",
+    "ConcreteDropout",
+    "Ensemble",
+    "GaussianDropout",
+    "LastLayerLaplace",
+    "MeanField",
+    "StackPosterior",
+    "Theta",
+    "VariationalDropout",
+    "WeightDraw",
+    "WeightPosterior",
+    "evaluate_rows",
+]
 
-FAMILIES: dict[str, type[BernoulliDropout]] = {"bernoulli_dropout": BernoulliDropout}
+FAMILIES: dict[str, type[StackPosterior]] = {
+    "bernoulli_dropout": BernoulliDropout,
+    "gaussian_dropout": GaussianDropout,
+    "variational_dropout": VariationalDropout,
+    "concrete_dropout": ConcreteDropout,
+    "mean_field": MeanField,
+    "ensemble": Ensemble,
+    "last_layer_laplace": LastLayerLaplace,
+    "swag": SWAG,
+}

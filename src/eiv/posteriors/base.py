@@ -1,19 +1,43 @@
-"""What every family of weight posteriors offers: the paper's three requirements on q_phi."""
+"""What every family of weight posteriors offers: the paper's three requirements on q_phi, and what families share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, Self, runtime_checkable
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, Self
 
+import torch
 from torch import Tensor
 
+from eiv.inputs.draws import ZetaDraws
+from eiv.inputs.zeta import ZetaPosterior
 from eiv.networks import NetworkStack
 from eiv.streams import Streams
 
-__all__ = ["WeightDraw", "WeightPosterior"]
+__all__ = ["StackPosterior", "Theta", "WeightDraw", "WeightPosterior", "evaluate_rows"]
 
 WeightDraw = dict[str, Tensor]
 """D draws of theta for each network, by the randomness behind them: tensors with axes `S x D` first."""
+
+
+class Theta(NamedTuple):
+    r"""What a draw makes of the networks: f with weights theta is the stack with these masks and parameters.
+
+    .. math:: \theta = \theta(\phi, \epsilon)
+
+    Attributes:
+        masks: of the dropout layers, `S x D x shape`, or `S x 1 x shape` where all draws have the same.
+        parameters: of the stack, by name, `S x shape`; or of each draw, `S D x shape`, and masks with them.
+
+    Examples:
+        >>> Theta(masks={}, parameters={"0.weight": torch.zeros(2, 1, 1)}).parameters["0.weight"].shape
+        torch.Size([2, 1, 1])
+
+    """
+
+    masks: dict[str, Tensor]
+    parameters: dict[str, Tensor]
 
 
 class WeightPosterior(Protocol):
@@ -22,7 +46,8 @@ class WeightPosterior(Protocol):
     .. math:: \pi(\theta | \mathcal{D}, \sigma^2) \approx q_\phi(\theta)
 
     The paper asks three things of it: that it can be sampled (`draw`), that its divergence from the prior is known
-    (`kl`), and that gradients with respect to phi pass through a draw (`evaluate`).
+    (`kl`), and that gradients with respect to phi pass through a draw (`evaluate`). That is enough to train and to
+    predict. The families of this package are all a `StackPosterior`, which offers more.
 
     Attributes:
         stack: the S networks.
@@ -30,8 +55,8 @@ class WeightPosterior(Protocol):
 
     Examples:
         >>> from eiv.posteriors import FAMILIES
-        >>> sorted(FAMILIES)
-        ['bernoulli_dropout']
+        >>> "bernoulli_dropout" in FAMILIES
+        True
 
     """
 
@@ -61,12 +86,246 @@ class WeightPosterior(Protocol):
         """Part the stack into stacks of `sizes` networks."""
 
 
-@runtime_checkable
-class HasState(Protocol):
-    """A family that keeps tensors of its own beside the weights of its networks; model files hold them too."""
+class StackPosterior:
+    r"""What the families have in common: a stack of networks, and tensors with the axis S first beside it.
 
+    .. math:: q_\phi(\theta) = \delta(\theta - \phi), \qquad - \log \mathcal{N}(\phi | 0, \lambda_\theta^2) =
+              \frac{1}{2 \lambda_\theta^2} |\phi|^2 + \mathrm{const}
+
+    By itself it is a point, the MAP estimate, without any epistemic part. A family may learn more than the networks'
+    parameters (`learned`), keep other tensors (`kept`), make ready for training (`begin`), look at its course
+    (`observe`) and work at its end (`finish`). Whatever it is, the parameters of the stack and `state` describe it in
+    full. To restore a posterior, build one of the same family, load the stack's parameters, then `load_state`.
+
+    Args:
+        stack: the S networks.
+        weight_penalty: 1 / (2 lambda_theta^2).
+
+    Attributes:
+        learned: `{name: S x shape}`, what training moves beside the parameters of the networks.
+        kept: `{name: S x shape}`, what else describes the posterior.
+        shares_draws: whether the rows of a minibatch share one theta, because a theta of their own would cost too
+            much; else every row has its own. The zetas of a row share theirs in any case.
+        signed_masks: whether masks may be negative.
+        fewest_networks: how many networks a model needs for its weights to vary.
+
+    Examples:
+        >>> from numpy.random import SeedSequence
+        >>> from torch import nn
+        >>> stack = NetworkStack(lambda: nn.Linear(3, 1), 3, 1, SeedSequence(0).spawn(2), torch.device("cpu"))
+        >>> q = StackPosterior(stack, weight_penalty=10.0)
+        >>> q.evaluate({}, torch.zeros(2, 16, 5, 3)).shape
+        torch.Size([2, 16, 5, 1])
+
+    """
+
+    shares_draws = False
+    signed_masks = False
+    fewest_networks = 1
+
+    def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
+        self.stack, self.weight_penalty = stack, weight_penalty
+        self.learned: dict[str, Tensor] = {}
+        self.kept: dict[str, Tensor] = {}
+
+    @property
+    def parameters(self) -> Sequence[Tensor]:
+        """Phi: the parameters of the stacked networks, then what is learned beside them."""
+        return [*self.stack.parameters.values(), *self.learned.values()]
+
+    @property
     def state(self) -> dict[str, Tensor]:
-        """Those tensors by name."""
+        """All tensors beside the stack's that describe the posterior, by name, with the axis S first."""
+        return {name: value.detach() for name, value in (self.learned | self.kept).items()}
 
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        """Take them over, on the device of the parameters; a ValueError where names or shapes are wrong."""
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take over the `state` of another posterior of this family, on this one's device and in its dtype."""
+        if missing := self.learned.keys() - state.keys():
+            raise ValueError(f"state lacks {sorted(missing)}; it holds {sorted(state)}.")
+        like = next(iter(self.stack.parameters.values()))
+        own = {name: value.detach().to(like.device, like.dtype, copy=True) for name, value in state.items()}
+        self.learned = {name: own.pop(name).requires_grad_(True) for name in self.learned}
+        self.kept = own
+
+    def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
+        """A point needs no randomness."""
+        return {}
+
+    def theta(self, draw: WeightDraw) -> Theta:
+        """The masks and parameters behind draws as training has them, with gradients to phi."""
+        return Theta(self._no_masks(), self.stack.parameters)
+
+    def evaluate(self, draw: WeightDraw, zeta: Tensor) -> Tensor:
+        """Compute f_theta(zeta): `S x D x R x n_x` to `S x D x R x n_y`."""
+        masks, parameters = self.theta(draw)
+        if parameters is self.stack.parameters:
+            return self.stack(masks, zeta)
+        stack, n_networks = self.stack.with_parameters(parameters), len(zeta)
+        if stack.n_networks == n_networks:  # one theta a network serves all inputs
+            return stack(masks, zeta)
+        f = stack(masks, zeta.flatten(0, 1).unsqueeze(1))
+        grouped: Tensor = f.squeeze(1).unflatten(0, (n_networks, -1))
+        return grouped
+
+    @property
+    def weight_decay(self) -> float | None:
+        """The number c for which `kl` is c / 2 times `squares()` plus `kl_beside_decay()`; None for no such part."""
+        return 2 * self.weight_penalty
+
+    def kl(self) -> Tensor:
+        """The negative logarithm of the prior at phi, up to a constant: `S`."""
+        return self.weight_penalty * self.squares()
+
+    def kl_beside_decay(self) -> Tensor:
+        """What `kl` has beside the decay of the networks' parameters, `S`; all of it where there is none."""
+        return self.kl()
+
+    def squares(self) -> Tensor:
+        """The sum of squared parameters of each network, `S`."""
+        return sum_of_squares(list(self.stack.parameters.values()))
+
+    def begin(self, streams: Streams) -> None:
+        """Make ready for training."""
+
+    def observe(self, epoch: int, epochs: int) -> None:
+        """Look at phi at the end of an epoch, of 1 ... `epochs`."""
+
+    def finish(
+        self, inputs: ZetaPosterior, y: Tensor, y_noise: Tensor, draws: ZetaDraws | None, streams: Streams
+    ) -> None:
+        """Do what is left to be done at the end of training, with its rows (see `eiv.training.train`).
+
+        `y_noise` is `S x n_y`, or `S x N x n_y` where rows differ; `draws` is None where the inputs are exact.
+        """
+
+    def join(self, others: Sequence[Self]) -> Self:
+        """One posterior of this one's networks and those of `others`, in order."""
+        joined = copy.copy(self)
+        joined.stack = self.stack.join([other.stack for other in others])
+        for name in ("learned", "kept"):
+            states: list[dict[str, Tensor]] = [getattr(posterior, name) for posterior in (self, *others)]
+            setattr(joined, name, {key: torch.cat([state[key].detach() for state in states]) for key in states[0]})
+        return joined
+
+    def split(self, sizes: Sequence[int]) -> list[Self]:
+        """Part the stack into stacks of `sizes` networks."""
+        parts: list[Self] = []
+        start = 0
+        for stack, size in zip(self.stack.split(sizes), sizes, strict=True):
+            part, own = copy.copy(self), slice(start, start + size)
+            part.stack = stack
+            part.learned = {key: value.detach()[own].clone() for key, value in self.learned.items()}
+            part.kept = {key: value[own].clone() for key, value in self.kept.items()}
+            for value in part.learned.values():
+                value.requires_grad_(True)
+            parts.append(part)
+            start += size
+        return parts
+
+    def _no_masks(self, n_each: int = 1) -> dict[str, Tensor]:
+        """Masks of one, so that nothing is dropped, for `n_each` variants of each network."""
+        like = next(iter(self.stack.parameters.values()))
+        n_networks = n_each * len(like)
+        return {layer.mask_name: like.new_ones(n_networks, 1, *layer.shape) for layer in self.stack.dropout_layers}
+
+    def __copy__(self) -> Self:
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    def __getstate__(self) -> dict[str, Any]:
+        """On the CPU, as the stack does."""
+        on_cpu = {
+            name: {key: value.detach().cpu() for key, value in getattr(self, name).items()}
+            for name in ("learned", "kept")
+        }
+        return self.__dict__ | on_cpu
+
+
+PACE = 10.0
+"""Rates and spreads are learned as logarithms over this number. Adam moves a number by its step size at most, and these
+have further to go than weights."""
+
+
+def evaluate_rows(posterior: WeightPosterior, streams: Streams, zeta: Tensor, theta_axis: int) -> Tensor:
+    r"""Evaluate K thetas for each of B rows with L zetas: thetas of the row's own, or shared as the family does.
+
+    .. math:: f_{\theta_{bk}}(\zeta_{bkl}) \quad \text{or} \quad f_{\theta_k}(\zeta_{bkl})
+
+    Args:
+        posterior: q_phi of S networks.
+        streams: where the thetas come from.
+        zeta: `S x B x K x L x n_x`, or `S x K x B x L x n_x`.
+        theta_axis: where K stands, 2 or 1.
+
+    Returns:
+        f, with the axes of `zeta` and n_y last.
+
+    Examples:
+        >>> from numpy.random import SeedSequence
+        >>> from torch import nn
+        >>> seeds, cpu = SeedSequence(0).spawn(2), torch.device("cpu")
+        >>> q = StackPosterior(NetworkStack(lambda: nn.Linear(3, 1), 3, 1, seeds, cpu), weight_penalty=10.0)
+        >>> evaluate_rows(q, Streams(seeds, cpu), torch.zeros(2, 16, 10, 5, 3), theta_axis=2).shape
+        torch.Size([2, 16, 10, 5, 1])
+
+    """
+    if not shares_draws(posterior):
+        f = posterior.evaluate(posterior.draw(streams, zeta.shape[1] * zeta.shape[2]), zeta.flatten(1, 2))
+        own: Tensor = f.unflatten(1, zeta.shape[1:3])
+        return own
+    by_theta = zeta.movedim(theta_axis, 1)  # S x K x B x L x n_x
+    f = posterior.evaluate(posterior.draw(streams, by_theta.shape[1]), by_theta.flatten(2, 3))
+    shared: Tensor = f.unflatten(2, by_theta.shape[2:4]).movedim(1, theta_axis)
+    return shared
+
+
+def unflatten_like(parameters: Mapping[str, Tensor], flat: Tensor) -> dict[str, Tensor]:
+    """The columns of `flat`, `n x weights`, as parameters `n x shape` in the given order."""
+    parts = flat.split([value[0].numel() for value in parameters.values()], dim=1)
+    # A bias is read as if it stood alone.
+    return {
+        name: part.contiguous() if value.ndim == 2 else part.unflatten(1, value.shape[1:])
+        for (name, value), part in zip(parameters.items(), parts, strict=True)
+    }
+
+
+def sum_of_squares(values: Sequence[Tensor]) -> Tensor:
+    """The sum of squares of each network over several tensors `S x shape`: `S`."""
+    squares: Tensor = _Squares.apply(*values)  # type: ignore[no-untyped-call]
+    return squares
+
+
+class _Squares(torch.autograd.Function):
+    """In fewer operations than autograd needs."""
+
+    @staticmethod
+    def forward(ctx: Any, *values: Tensor) -> Tensor:
+        ctx.save_for_backward(*values)
+        flat = [value.flatten(1) for value in values]
+        return torch.stack([torch.linalg.vecdot(value, value) for value in flat]).sum(0)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
+        twice = 2 * gradient
+        return tuple(value * twice.view(-1, *[1] * (value.ndim - 1)) for value in ctx.saved_tensors)
+
+
+def shares_draws(posterior: WeightPosterior) -> bool:
+    """Whether the rows of a minibatch share one theta."""
+    return isinstance(posterior, StackPosterior) and posterior.shares_draws
+
+
+def sum_over_units(stack: NetworkStack, values: Tensor) -> Tensor:
+    """The sum over the units of all dropout layers of what each unit of a layer adds, `S x layers`: `S`."""
+    sizes = [math.prod(layer.shape) for layer in stack.dropout_layers]
+    return torch.stack([size * own for size, own in zip(sizes, values.unbind(1), strict=True)]).sum(0)
+
+
+def check_dropout_layers(stack: NetworkStack) -> None:
+    """Refuse networks without dropout layers, for the families that need them."""
+    if not stack.dropout_layers:
+        raise ValueError(
+            "module has no dropout layer, so its weights cannot vary and its epistemic uncertainty would be zero. "
+            "Add torch.nn.Dropout layers, for instance one after each activation."
+        )

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Self
-
-import torch
 from torch import Tensor
 
 from eiv.networks import NetworkStack
-from eiv.posteriors.base import WeightDraw
+from eiv.posteriors.base import StackPosterior, Theta, WeightDraw, check_dropout_layers
 from eiv.streams import Streams
 
 __all__ = ["BernoulliDropout"]
 
 
-class BernoulliDropout:
+class BernoulliDropout(StackPosterior):
     r"""Weights that lose whole units at random: q_phi of Monte Carlo dropout.
 
     .. math::
@@ -32,6 +28,7 @@ class BernoulliDropout:
         weight_penalty: 1 / (2 lambda_theta^2); the paper has 10.
 
     Examples:
+        >>> import torch
         >>> from numpy.random import SeedSequence
         >>> from eiv.networks import paper_network
         >>> seeds, cpu = SeedSequence(0).spawn(2), torch.device("cpu")
@@ -45,17 +42,8 @@ class BernoulliDropout:
     """
 
     def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
-        if not stack.dropout_layers:
-            raise ValueError(
-                "module has no dropout layer, so its weights cannot vary and its epistemic uncertainty would be zero. "
-                "Add torch.nn.Dropout layers, for instance one after each activation."
-            )
-        self.stack, self.weight_penalty = stack, weight_penalty
-
-    @property
-    def parameters(self) -> Sequence[Tensor]:
-        """Phi: the parameters of the stacked networks."""
-        return list(self.stack.parameters.values())
+        super().__init__(stack, weight_penalty)
+        check_dropout_layers(stack)
 
     @property
     def rate(self) -> float:
@@ -69,9 +57,9 @@ class BernoulliDropout:
             layer.mask_name: streams.masks(layer.rate, n_draws, *layer.shape) for layer in self.stack.dropout_layers
         }
 
-    def evaluate(self, draw: WeightDraw, zeta: Tensor) -> Tensor:
-        """Compute f_theta(zeta): `S x D x R x n_x` to `S x D x R x n_y`."""
-        return self.stack(draw, zeta)
+    def theta(self, draw: WeightDraw) -> Theta:
+        """The masks themselves, and the networks' parameters."""
+        return Theta(draw, self.stack.parameters)
 
     @property
     def weight_decay(self) -> float:
@@ -80,13 +68,4 @@ class BernoulliDropout:
 
     def kl(self) -> Tensor:
         """Section 2.1: (1 - p) / (2 lambda_theta^2) times the sum of squared weights, `S`."""
-        squares = [value.square().flatten(1).sum(1) for value in self.parameters]
-        return (1 - self.rate) * self.weight_penalty * torch.stack(squares).sum(0)
-
-    def join(self, others: Sequence[Self]) -> Self:
-        """One posterior of this one's networks and those of `others`, in order."""
-        return type(self)(self.stack.join([other.stack for other in others]), self.weight_penalty)
-
-    def split(self, sizes: Sequence[int]) -> list[Self]:
-        """Part the stack into stacks of `sizes` networks."""
-        return [type(self)(stack, self.weight_penalty) for stack in self.stack.split(sizes)]
+        return (1 - self.rate) * self.weight_penalty * self.squares()

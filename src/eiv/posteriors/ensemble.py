@@ -1,0 +1,72 @@
+"""Anchored ensembles: members that are drawn to different points of the prior."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from eiv.posteriors.base import StackPosterior, WeightDraw, sum_of_squares
+from eiv.streams import Streams
+
+__all__ = ["Ensemble"]
+
+
+class Ensemble(StackPosterior):
+    r"""An ensemble of networks with MAP weights, each under a prior that is centred at an anchor of its own.
+
+    .. math::
+        q_\phi(\theta) = \frac1S \sum_{s=1}^S \delta(\theta - \phi_s), \qquad
+        \text{regulariser of member } s = \frac{1}{2 \lambda_\theta^2} |\phi_s - a_s|^2, \quad
+        a_s \sim \mathcal{N}(0, \lambda_\theta^2)
+
+    The members are the `n_networks` of a model, two at least: they differ because their anchors do (Pearce, Leibfried
+    and Brintrup, 2020), and not by the accident of their initial weights alone. Where the data say nothing, a member
+    stays at its anchor, so that the ensemble varies as the prior does. A point has no finite divergence from the
+    prior; in its place stands the negative logarithm of the anchored prior, up to a constant.
+
+    phi is the weights of the members and is learned. A member is a point: all of its draws are the same, for all rows
+    and zetas. It costs S trainings, each as long as Bernoulli dropout's; the data are passed to every member whole.
+    The epistemic part shrinks as N grows, faster than it should: on linear regression with posterior covariance C the
+    members have the covariance :math:`C^2 / \lambda_\theta^2`, less than C, because their labels all have the same
+    noise. The variance between S members is that of the mixture above, the share 1 - 1 / S of its limit.
+
+    Args:
+        stack: the S networks; their dropout layers drop nothing.
+        weight_penalty: 1 / (2 lambda_theta^2); 0 leaves the members to their initial weights.
+
+    Examples:
+        >>> import torch
+        >>> from numpy.random import SeedSequence
+        >>> from eiv.networks import NetworkStack, paper_network
+        >>> seeds, cpu = SeedSequence(0).spawn(5), torch.device("cpu")
+        >>> q = Ensemble(NetworkStack(lambda: paper_network(1, 1), 1, 1, seeds, cpu), weight_penalty=10.0)
+        >>> q.begin(Streams(seeds, cpu))  # training does so
+        >>> q.kl().shape
+        torch.Size([5])
+
+    """
+
+    fewest_networks = 2
+
+    def begin(self, streams: Streams) -> None:
+        """Draw the anchors from the prior: `anchor.name`, `S x shape`."""
+        if self.weight_penalty > 0:
+            spread = (2 * self.weight_penalty) ** -0.5
+            for name, value in self.stack.parameters.items():
+                self.kept[f"anchor.{name}"] = streams.normal(*value.shape[1:]) * spread
+
+    def evaluate(self, draw: WeightDraw, zeta: Tensor) -> Tensor:
+        """Compute f(zeta): `S x D x R x n_x` to `S x D x R x n_y`; inputs that all draws share are taken once."""
+        if zeta.stride(1) == 0:
+            return super().evaluate(draw, zeta[:, :1]).expand(-1, zeta.shape[1], -1, -1)
+        return super().evaluate(draw, zeta)
+
+    @property
+    def weight_decay(self) -> None:
+        """Weights decay towards the anchor, not towards zero."""
+
+    def kl(self) -> Tensor:
+        """The squared distance from the anchor over twice lambda_theta squared, `S`."""
+        if not self.kept:
+            return super().kl()
+        gaps = [value - self.kept[f"anchor.{name}"] for name, value in self.stack.parameters.items()]
+        return self.weight_penalty * sum_of_squares(gaps)

@@ -1,0 +1,66 @@
+"""Gaussian dropout of type A: every unit times a normal number."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from eiv.networks import NetworkStack
+from eiv.posteriors.base import StackPosterior, Theta, WeightDraw, check_dropout_layers
+from eiv.streams import Streams
+
+__all__ = ["GaussianDropout"]
+
+
+class GaussianDropout(StackPosterior):
+    r"""Units that are scaled at random: Gaussian dropout of type A with a fixed rate (the paper's footnote).
+
+    .. math::
+        \theta = \phi \cdot \mathrm{diag}(s), \quad s_j \sim \mathcal{N}(1, \alpha), \quad \alpha = \frac{p}{1 - p},
+        \qquad D_{KL} = \frac{1}{2 \lambda_\theta^2} |\phi|^2 + \mathrm{const}
+
+    The mask has the mean and the variance of Bernoulli dropout at rate p. q_phi lives on lines through phi, where the
+    divergence from a normal prior of theta has no finite value. As in Kingma, Salimans and Welling (2015) the prior is
+    therefore given in two parts: N(0, lambda_theta^2) for phi, and the scale-free log-uniform one for s, whose
+    divergence depends on alpha alone and is constant here (`VariationalDropout` learns alpha).
+
+    phi is the network's own parameters and is learned; alpha is fixed. Every row has its own s, shared by its zetas.
+    (Type B noise, drawn for each output of a layer, could not be shared.) A draw costs one normal number a unit; in a
+    prediction no units can be cut out, as Bernoulli dropout does. The epistemic part does not vanish as N grows,
+    because alpha does not depend on the data.
+
+    Args:
+        stack: the S networks, each with one dropout layer at least, whose rates are p.
+        weight_penalty: 1 / (2 lambda_theta^2).
+
+    Examples:
+        >>> import torch
+        >>> from numpy.random import SeedSequence
+        >>> from eiv.networks import paper_network
+        >>> seeds, cpu = SeedSequence(0).spawn(2), torch.device("cpu")
+        >>> q = GaussianDropout(NetworkStack(lambda: paper_network(1, 1), 1, 1, seeds, cpu), weight_penalty=10.0)
+        >>> q.evaluate(q.draw(Streams(seeds, cpu), n_draws=16), torch.zeros(2, 16, 5, 1)).shape
+        torch.Size([2, 16, 5, 1])
+
+    """
+
+    signed_masks = True
+
+    def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
+        super().__init__(stack, weight_penalty)
+        check_dropout_layers(stack)
+
+    def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
+        """Draw s for `n_draws` thetas a network: `{mask: S x n_draws x shape}`."""
+        return {
+            layer.mask_name: _scaled(streams.normal(n_draws, *layer.shape), layer.rate)
+            for layer in self.stack.dropout_layers
+        }
+
+    def theta(self, draw: WeightDraw) -> Theta:
+        """The scales as masks, and the networks' parameters."""
+        return Theta(draw, self.stack.parameters)
+
+
+def _scaled(noise: Tensor, rate: float) -> Tensor:
+    """1 + sqrt(alpha) times the noise, in place."""
+    return noise.mul_((rate / (1 - rate)) ** 0.5).add_(1.0)

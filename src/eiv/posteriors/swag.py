@@ -1,0 +1,133 @@
+"""SWAG: a normal distribution from the optimiser's path."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from eiv.inputs.draws import ZetaDraws
+from eiv.inputs.zeta import ZetaPosterior
+from eiv.networks import NetworkStack
+from eiv.posteriors.base import StackPosterior, Theta, WeightDraw
+from eiv.streams import Streams
+
+__all__ = ["SWAG"]
+
+_SHARE = 0.25  # of the epochs, the last ones, that are looked at
+_RANK = 20  # snapshots behind the low-rank part, at most
+_LEAST_SPREAD = 1e-6
+
+
+class SWAG(StackPosterior):
+    r"""A low-rank normal distribution fitted to where the weights were in the last quarter of training.
+
+    .. math::
+        \theta \sim \mathcal{N}\Big(\bar\phi,\; \tfrac12 \mathrm{diag}(d^2) + \frac{1}{2 (K - 1)} D D^T\Big), \qquad
+        D_{KL} = \frac{|\bar\phi|^2 + \mathrm{tr}\, C}{2 \lambda_\theta^2} - \frac12 \log\det \frac{C}{\lambda_\theta^2}
+        - \frac{n_\theta}{2}
+
+    with mean and standard deviation d of the weights at the ends of those epochs, and the deviations D of the last
+    K = 20 of them (Maddox et al., 2019, "stochastic weight averaging, Gaussian"). C is the covariance.
+
+    Training itself is the MAP estimate under N(0, lambda_theta^2), without randomness in the weights; dropout layers
+    drop nothing. It costs no more than Bernoulli dropout, and a copy of the weights an epoch. Then `n_theta` copies of
+    the weights are drawn for a prediction. All rows share a theta, and all zetas.
+
+    The spread is that of the optimiser about its end, which the step size and the minibatches decide, not Bayes' rule.
+    It does not shrink as N grows tenfold, and where training has not come to rest it holds the way still to go.
+
+    Args:
+        stack: the S networks.
+        weight_penalty: 1 / (2 lambda_theta^2).
+
+    Examples:
+        >>> from numpy.random import SeedSequence
+        >>> from eiv.networks import paper_network
+        >>> seeds, cpu = SeedSequence(0).spawn(2), torch.device("cpu")
+        >>> q = SWAG(NetworkStack(lambda: paper_network(1, 1), 1, 1, seeds, cpu), weight_penalty=10.0)
+        >>> q.draw(Streams(seeds, cpu), n_draws=4)  # a point before training has come to its end
+        {}
+
+    """
+
+    shares_draws = True
+
+    def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
+        super().__init__(stack, weight_penalty)
+        self._restart()
+
+    def begin(self, streams: Streams) -> None:
+        """Forget an earlier path."""
+        self._restart()
+        self.kept.clear()
+
+    def observe(self, epoch: int, epochs: int) -> None:
+        """Take the weights at the end of one of the last epochs into the path's moments."""
+        if epoch <= min(int((1 - _SHARE) * epochs), epochs - 2):
+            return
+        self._seen += 1
+        for name, value in self.stack.parameters.items():
+            now = value.detach()
+            mean = self._means.setdefault(name, torch.zeros_like(now))
+            squares = self._squares.setdefault(name, torch.zeros_like(now))
+            before = now - mean
+            mean += before / self._seen
+            squares += before * (now - mean)  # Welford's update
+            self._snapshots.setdefault(name, []).append(now.clone())
+            del self._snapshots[name][:-_RANK]
+
+    def finish(
+        self, inputs: ZetaPosterior, y: Tensor, y_noise: Tensor, draws: ZetaDraws | None, streams: Streams
+    ) -> None:
+        """Put the mean of the path in the place of its end, and keep its spread."""
+        if self._seen < 2:
+            raise ValueError("epochs must be 2 at least for posterior='swag', which looks at the course of training.")
+        for name, value in self.stack.parameters.items():
+            mean, snapshots = self._means[name], torch.stack(self._snapshots[name], dim=1)
+            spread = (self._squares[name] / (2 * (self._seen - 1))).sqrt()
+            self.kept[f"spread.{name}"] = spread.clamp_min(_LEAST_SPREAD)
+            self.kept[f"path.{name}"] = (snapshots - mean.unsqueeze(1)) / (2 * (snapshots.shape[1] - 1)) ** 0.5
+            value.data.copy_(mean)
+        self._restart()
+
+    def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
+        """Draw a normal number a weight and one a snapshot, for `n_draws` thetas a network."""
+        if not self.kept:
+            return {}
+        noise = {name: streams.normal(n_draws, *value.shape[1:]) for name, value in self.stack.parameters.items()}
+        rank = next(value.shape[1] for name, value in self.kept.items() if name.startswith("path."))
+        return noise | {"path": streams.normal(n_draws, rank)}
+
+    def theta(self, draw: WeightDraw) -> Theta:
+        """The weights of each draw; those of the optimiser as long as it is on its way."""
+        if not draw:
+            return super().theta(draw)
+        parameters = {}
+        for name, mean in self.stack.parameters.items():
+            along = torch.einsum("sdk,sk...->sd...", draw["path"], self.kept[f"path.{name}"])
+            across = self.kept[f"spread.{name}"].unsqueeze(1) * draw[name]
+            parameters[name] = along.add_(across).add_(mean.detach().unsqueeze(1)).flatten(0, 1)
+        return Theta(self._no_masks(draw["path"].shape[1]), parameters)
+
+    def kl(self) -> Tensor:
+        """The penalty of the mean; once training has ended, the divergence of the normal distribution, `S`."""
+        penalty = super().kl()
+        if not self.kept or self.weight_penalty == 0:
+            return penalty
+        spreads, paths = (
+            torch.cat([self.kept[f"{kind}.{name}"].flatten(first) for name in self.stack.parameters], dim=-1).double()
+            for kind, first in (("spread", 1), ("path", 2))
+        )  # S x n, S x K x n
+        trace = spreads.square().sum(1) + paths.square().sum((1, 2))
+        scaled = paths / spreads.unsqueeze(1)
+        low_rank = torch.eye(paths.shape[1], dtype=paths.dtype, device=paths.device) + scaled @ scaled.mT
+        log_det = 2 * spreads.log().sum(1) + torch.logdet(low_rank)  # matrix determinant lemma
+        n_weights, precision = spreads.shape[1], 2 * self.weight_penalty
+        rest = 0.5 * (precision * trace - log_det - n_weights * (1 + torch.log(trace.new_tensor(precision))))
+        return penalty + rest.to(penalty.dtype)
+
+    def _restart(self) -> None:
+        self._seen = 0
+        self._means: dict[str, Tensor] = {}
+        self._squares: dict[str, Tensor] = {}
+        self._snapshots: dict[str, list[Tensor]] = {}

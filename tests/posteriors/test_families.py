@@ -1,0 +1,175 @@
+"""What holds for every family of weight posteriors."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from families import NAMES, SEEDS, small, streams, trained
+from sklearn.base import clone
+from torch import nn
+
+from eiv import EiVRegressor, NormalPrior, fit_splits
+from eiv.mlp import MLPStack
+from eiv.objective import loss
+from eiv.posteriors import FAMILIES, evaluate_rows
+from eiv.streams import Streams
+
+every_family = pytest.mark.parametrize("name", NAMES)
+AT_THE_END = ("last_layer_laplace", "swag")  # points before the end of training
+OWN_DRAWS = ("bernoulli_dropout", "gaussian_dropout", "variational_dropout", "concrete_dropout")
+
+
+def ready(name, **arguments):
+    """A posterior whose weights vary: trained, where they do not before."""
+    posterior = small(name, **arguments)
+    if name in AT_THE_END:
+        trained(posterior, dtype=arguments.get("dtype", torch.float64))
+    return posterior
+
+
+@every_family
+@pytest.mark.parametrize("x_err", [0.0, 0.2])
+def test_training_by_hand_ends_where_autograd_does(name, x_err):
+    ends = []
+    for fast in (False, True):
+        posterior = small(name, fast=fast)
+        assert isinstance(posterior.stack, MLPStack) == fast
+        result = trained(posterior, x_err=x_err)
+        ends.append([*posterior.parameters, result.y_noise, *posterior.state.values()])
+    for a, b in zip(*ends, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
+
+
+@every_family
+def test_the_zetas_of_a_row_share_its_theta(name, dtype):
+    posterior = ready(name, dtype=dtype)
+    zeta = torch.ones(3, 6, 4, 5, 2, dtype=dtype)  # rows, thetas, zetas that are all the same
+    with torch.no_grad():
+        f = evaluate_rows(posterior, streams(dtype=dtype), zeta, theta_axis=2).squeeze(-1)
+    torch.testing.assert_close(f, f[..., :1].expand_as(f), rtol=1e-5, atol=1e-6)
+    first = f[..., 0].round(decimals=4)  # S x rows x thetas
+    assert not (first[0] == first[1]).any()
+    for own in first:
+        if name in OWN_DRAWS:
+            assert len(own.unique()) == 24  # independent over rows
+        elif name == "ensemble":
+            assert len(own.unique()) == 1  # a member is a point
+        else:
+            assert torch.equal(own, own[:1].expand_as(own))  # shared by rows by design ...
+            assert len(own[0].unique()) == 4  # ... and different from theta to theta
+
+
+@every_family
+def test_gradients_are_finite_and_reach_all_of_phi(name, dtype):
+    posterior = small(name, dtype=dtype)
+    posterior.begin(streams(dtype=dtype))
+    n_draws = 1 if posterior.shares_draws else 8
+    zeta, y = torch.randn(3, 8, 5, 2, dtype=dtype), torch.randn(3, 8, 1, dtype=dtype)
+    f = posterior.evaluate(posterior.draw(streams(dtype=dtype), n_draws), zeta)
+    loss(f, y, torch.full((3, 1), 0.5, dtype=dtype), posterior.kl(), 100).sum().backward()
+    for value in posterior.parameters:
+        assert value.grad.dtype == dtype
+        assert value.grad.isfinite().all()
+        assert (value.grad != 0).any()
+
+
+@every_family
+def test_a_stack_trains_as_its_networks_alone(name):
+    together = small(name, fast=True)
+    parts = together.split([1, 1, 1])
+    trained(together)
+    for s, (alone, own) in enumerate(zip(parts, together.split([1, 1, 1]), strict=True)):
+        trained(alone, seeds=SEEDS[s : s + 1])
+        with torch.no_grad():
+            zeta = torch.randn(1, 1, 7, 2, dtype=torch.float64)
+            for a, b in zip(alone.parameters, own.parameters, strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10)
+            draws = [q.draw(Streams(SEEDS[s : s + 1], zeta.device, zeta.dtype), 1) for q in (alone, own)]
+            torch.testing.assert_close(alone.evaluate(draws[0], zeta), own.evaluate(draws[1], zeta))
+
+
+@every_family
+def test_join_and_split_copies_and_states_keep_the_posterior(name):
+    posterior = ready(name)
+    if name == "ensemble":
+        posterior.begin(streams(dtype=torch.float64))
+    parts = posterior.split([2, 1])
+    restored = small(name)
+    for own, value in zip(restored.stack.parameters.values(), posterior.stack.parameters.values(), strict=True):
+        own.data.copy_(value)
+    restored.load_state(posterior.state)
+    assert all(len(value) == 3 for value in posterior.state.values())
+    zeta = torch.randn(3, 4, 6, 2, dtype=torch.float64)
+    with torch.no_grad():
+        expected = posterior.evaluate(posterior.draw(streams(dtype=torch.float64), 4), zeta)
+        others = [parts[0].join(parts[1:]), copy.copy(posterior), copy.deepcopy(posterior), restored]
+        for other in [*others, pickle.loads(pickle.dumps(posterior))]:
+            found = other.evaluate(other.draw(streams(dtype=torch.float64), 4), zeta)
+            torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+            torch.testing.assert_close(other.kl(), posterior.kl())
+    if posterior.learned:
+        with pytest.raises(ValueError, match="state lacks"):
+            restored.load_state({})
+
+
+@every_family
+def test_prediction_on_the_fast_path_is_the_same(name):
+    """Many inputs a draw: units are cut out where masks are zero, and nowhere else."""
+    plain, fast = ready(name), small(name, fast=True)
+    for own, value in zip(fast.stack.parameters.values(), plain.stack.parameters.values(), strict=True):
+        own.data.copy_(value)
+    fast.load_state(plain.state)
+    zeta = torch.randn(1, 1, 200, 2, dtype=torch.float64).expand(3, 4, -1, -1)
+    with torch.no_grad():
+        draw = plain.draw(streams(dtype=torch.float64), 4)
+        torch.testing.assert_close(fast.evaluate(draw, zeta), plain.evaluate(draw, zeta))
+
+
+@every_family
+def test_the_estimator_fits_predicts_clones_and_pickles(name, line):
+    X, y = line
+    model = EiVRegressor(
+        0.1, posterior=name, input_prior=NormalPrior(std=1.0), hidden_units=16, epochs=8, n_networks=2, n_theta=20,
+        weight_penalty=0.1, random_state=0, learning_rate=1e-2,
+    )  # fmt: skip
+    p = clone(model).fit(X, y).predict_distribution(X)
+    assert p.mean.shape == p.std.shape == (40,)
+    assert (p.epistemic > 0).all()
+    assert p.aleatoric.max() > 0
+    again = model.fit(X, y, X_err=np.full((40, 1), 0.1))
+    mean, std = again.predict(X, X_err=0.1, return_std=True)
+    np.testing.assert_allclose(mean, p.mean, rtol=1e-4, atol=1e-5)
+    other = pickle.loads(pickle.dumps(again)).predict(X, X_err=0.1, return_std=True)
+    np.testing.assert_allclose(other, (mean, std), rtol=1e-5)
+    literal = again.predict_distribution(X[:3], X_err=0.1, method="literal")
+    assert (literal.epistemic > 0).all()
+    split = fit_splits(clone(model), X, y, [range(30), range(10, 40)])
+    assert all(np.isfinite(part.predict(X)).all() for part in split)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in OWN_DRAWS])
+def test_modules_without_dropout_will_do(name):
+    posterior = ready(name, build=lambda: nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 1)))
+    with torch.no_grad():
+        zeta = torch.randn(3, 4, 6, 2, dtype=torch.float64)
+        assert posterior.evaluate(posterior.draw(streams(dtype=torch.float64), 4), zeta).isfinite().all()
+
+
+@pytest.mark.parametrize("name", OWN_DRAWS)
+def test_dropout_families_need_a_dropout_layer(name):
+    with pytest.raises(ValueError, match="no dropout layer"):
+        small(name, build=lambda: nn.Linear(2, 1))
+
+
+def test_an_ensemble_needs_members(line):
+    with pytest.raises(ValueError, match=r"n_networks must be 2 at least for posterior='ensemble'.*got 1"):
+        EiVRegressor(posterior="ensemble").fit(*line)
+
+
+def test_the_families_are_these():
+    assert list(FAMILIES) == [
+        "bernoulli_dropout", "gaussian_dropout", "variational_dropout", "concrete_dropout", "mean_field", "ensemble",
+        "last_layer_laplace", "swag",
+    ]  # fmt: skip
