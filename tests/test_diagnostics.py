@@ -126,9 +126,11 @@ def test_a_small_sigma_y_makes_fit_warn(line, kind):
 def test_the_advice_goes_with_the_rule():
     zeta = ZetaPosterior(torch.zeros(1, 3, 1), torch.ones(1, 1, 1))
     words = {kind: advice(2.0, 0.25, ZetaDraws.of(kind, 8, zeta), 8) for kind in ZETA_DRAWS}
-    assert "from 8 to about 20, take zeta_draws='stratified' or 'sobol'" in words["monte_carlo"]
-    assert "zeta_draws='gauss_hermite'" in words["sobol"]
-    assert "from 8 to about 16, take zeta_draws='sobol'" in words["gauss_hermite"]
+    assert "from 8 to about 20, take zeta_draws='interpolated'" in words["monte_carlo"]
+    assert "from 8 to about 16, take zeta_draws='interpolated'" in words["gauss_hermite"]
+    assert "from 8 to about 16, or look" in words["interpolated"]
+    plane = ZetaDraws.of("stratified", 8, ZetaPosterior(torch.zeros(1, 3, 2), torch.ones(1, 1, 2)))
+    assert "take zeta_draws='informed'" in advice(2.0, 0.25, plane, 8)
     assert "y_noise is too small" in advice(1.0, 100.0, ZetaDraws.of("monte_carlo", 8, zeta), 8)
 
 

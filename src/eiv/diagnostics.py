@@ -14,6 +14,7 @@ from eiv.inputs import ZetaDraws, ZetaPosterior
 from eiv.noise import with_known_errors
 from eiv.objective import log_likelihood
 from eiv.posteriors import WeightDraw, WeightPosterior
+from eiv.quadrature import Quadrature
 from eiv.stable import log_mean_exp
 from eiv.streams import Streams
 
@@ -120,7 +121,7 @@ def zeta_diagnostics(
         zetas, theta = inputs.take(rows.expand(len(y), -1)), posterior.draw(streams, len(rows))
         noise = with_known_errors(y_noise, None if y_err is None else y_err[:, rows])
         likelihood = partial(_likelihood, posterior, zetas, theta, y[:, rows], noise)
-        measure = _of_nodes if draws.kind == "gauss_hermite" else _of_repeats
+        measure = _of_repeats if draws.quadrature(y.dtype) is None else _of_nodes
         found.append(torch.stack(measure(likelihood, inputs, draws, streams, len(rows))))
     ess, gap = torch.cat(found, dim=2).mean(2)
     return ZetaDiagnostics(ess, gap)
@@ -143,34 +144,42 @@ def advice(ess: float, gap: float, draws: ZetaDraws, n_zeta: int) -> str:
     Examples:
         >>> zeta = ZetaPosterior(torch.zeros(1, 3, 1), torch.ones(1, 1, 1))
         >>> advice(2.4, 1.6, ZetaDraws.of("monte_carlo", 5, zeta), 5)
-        "The zetas of a row are too few ... Raise n_zeta from 5 to about 80, take zeta_draws='stratified' ..."
+        "The zetas of a row are too few ... Raise n_zeta from 5 to about 80, take zeta_draws='interpolated', ..."
 
     """
-    better, other = 2 * n_zeta, "'sobol'"
-    if draws.kind != "gauss_hermite":
-        better, other = math.ceil(n_zeta * gap / LARGE_GAP), "'stratified' or 'sobol'"
-    if draws.kind in ("stratified", "sobol"):
-        other = "'gauss_hermite' where few inputs have errors"
+    is_rule = draws.kind in ("gauss_hermite", "interpolated")  # whose error falls faster
+    better = 2 * n_zeta if is_rule else math.ceil(n_zeta * gap / LARGE_GAP)
+    other = "interpolated" if len(draws.used) == 1 else "informed"
     found = (
         f"The zetas of a row are too few for the integral over the true input: of {draws.n_zeta} only {ess:.1f} count "
         f"(effective sample size), and the bound is off by {gap:.2g} nats a row. "
     )
     if better > _MOST_ZETAS:
         return found + "More n_zeta will hardly do: y_noise is too small for the residuals of f, or training too short."
+    switch = f", take zeta_draws={other!r}" if draws.kind != other else ""
     return found + (
-        f"Raise n_zeta from {n_zeta} to about {better}, take zeta_draws={other}, or look at y_noise: a sigma_y that is "
-        f"too small does this too."
+        f"Raise n_zeta from {n_zeta} to about {better}{switch}, or look at y_noise: a sigma_y that is too small does "
+        f"this too."
     )
 
 
-Likelihood = Callable[[Tensor], Tensor]
-"""From base noise `S x rows x L x n_base` to log p(y | theta, zeta), `S x rows x L`."""
+Likelihood = Callable[..., Tensor]
+"""From base noise `S x rows x L x n_base`, and a rule for its zetas, to log p(y | theta, zeta), `S x rows x L`."""
 
 
 def _likelihood(
-    posterior: WeightPosterior, zetas: ZetaPosterior, theta: WeightDraw, y: Tensor, y_noise: Tensor, base: Tensor
+    posterior: WeightPosterior,
+    zetas: ZetaPosterior,
+    theta: WeightDraw,
+    y: Tensor,
+    y_noise: Tensor,
+    base: Tensor,
+    quadrature: Quadrature | None = None,
 ) -> Tensor:
-    return log_likelihood(posterior.evaluate(theta, zetas.draw(base)), y, y_noise)
+    f = posterior.evaluate(theta, zetas.draw(base))
+    if quadrature is None:
+        return log_likelihood(f, y, y_noise)
+    return log_likelihood(quadrature.points(f), y, y_noise) + quadrature.log_weights
 
 
 def _of_repeats(
@@ -180,21 +189,21 @@ def _of_repeats(
     base = torch.cat([draws.base(streams, n_rows) for _ in range(_REPEATS)], dim=2)
     terms = likelihood(base).unflatten(2, (_REPEATS, draws.n_zeta))
     bounds = log_mean_exp(terms, dim=-1)
-    return _effective(terms).mean(-1), log_mean_exp(bounds, dim=-1) - bounds.mean(-1)
+    return _effective(terms.softmax(-1)).mean(-1), log_mean_exp(bounds, dim=-1) - bounds.mean(-1)
 
 
 def _of_nodes(
     likelihood: Likelihood, inputs: ZetaPosterior, draws: ZetaDraws, streams: Streams, n_rows: int
 ) -> tuple[Tensor, Tensor]:
     """The same of quadrature, against many points."""
-    terms = likelihood(draws.base(streams, n_rows))
-    log_weights = draws.log_weights(terms.dtype, terms.device)
-    if log_weights is not None:
-        terms = terms + log_weights
+    base = draws.base(streams, n_rows)
+    quadrature = draws.quadrature(base.dtype, base.device)
+    assert quadrature is not None
+    terms = likelihood(base, quadrature)
     points = ZetaDraws.of("sobol", _REPEATS * draws.n_zeta, inputs).base(streams, n_rows)
     error = log_mean_exp(likelihood(points), dim=-1) - log_mean_exp(terms, dim=-1)
-    return _effective(terms), error.abs()
+    return _effective(quadrature.of_zetas(terms.softmax(-1))), error.abs()
 
 
-def _effective(terms: Tensor) -> Tensor:
-    return 1 / terms.softmax(-1).square().sum(-1)
+def _effective(weights: Tensor) -> Tensor:
+    return 1 / weights.square().sum(-1)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from eiv import kernels
+from eiv.quadrature import Quadrature
 from eiv.stable import log_mean_exp
 
 __all__ = [
@@ -45,7 +46,7 @@ def log_likelihood(f: Tensor, y: Tensor, y_noise: Tensor) -> Tensor:
     return -0.5 * residuals.square().sum(-1) - (sigma.log() + 0.5 * math.log(2 * math.pi)).sum(-1)
 
 
-def bound(f: Tensor, y: Tensor, y_noise: Tensor, log_weights: Tensor | None = None) -> Tensor:
+def bound(f: Tensor, y: Tensor, y_noise: Tensor, quadrature: Quadrature | None = None) -> Tensor:
     r"""The first term of eq. (mcloss) with its sign turned: what the data say for each network.
 
     .. math:: \frac{1}{M} \sum_{m=1}^M \log\Big(\frac1L \sum_{l=1}^L p(y_m | \theta_m, \zeta_{m,l}, \sigma_y^2)\Big)
@@ -57,8 +58,7 @@ def bound(f: Tensor, y: Tensor, y_noise: Tensor, log_weights: Tensor | None = No
         f: `S x B x L x n_y`.
         y: `S x B x n_y`.
         y_noise: `S x n_y`.
-        log_weights: log of L w, `L` (or broadcast to `S x B x L`), where the sum over zetas has weights w instead of
-            1 / L.
+        quadrature: how the sum over zetas is formed, where it is not their mean.
 
     Returns:
         `S`, one value a network.
@@ -70,11 +70,15 @@ def bound(f: Tensor, y: Tensor, y_noise: Tensor, log_weights: Tensor | None = No
         tensor([-0.9189, -0.9189])
 
     """
-    likelihood = log_likelihood(f, y, y_noise)
-    return log_mean_exp(likelihood if log_weights is None else likelihood + log_weights, dim=-1).mean(-1)
+    if quadrature is None:
+        return log_mean_exp(log_likelihood(f, y, y_noise), dim=-1).mean(-1)
+    terms = log_likelihood(quadrature.points(f), y, y_noise) + quadrature.log_weights
+    return log_mean_exp(terms, dim=-1).mean(-1)
 
 
-def loss(f: Tensor, y: Tensor, y_noise: Tensor, kl: Tensor, n_rows: int, log_weights: Tensor | None = None) -> Tensor:
+def loss(
+    f: Tensor, y: Tensor, y_noise: Tensor, kl: Tensor, n_rows: int, quadrature: Quadrature | None = None
+) -> Tensor:
     r"""Equation (mcloss): what one optimisation step of Algorithm 1 lowers.
 
     .. math:: \mathcal{L}^{M.C.}(\phi) = -\mathrm{bound} + \frac1N D_{KL}(q_\phi(\theta) \| \pi(\theta))
@@ -85,7 +89,7 @@ def loss(f: Tensor, y: Tensor, y_noise: Tensor, kl: Tensor, n_rows: int, log_wei
         y_noise: `S x n_y`.
         kl: `S`, the divergence of each network's weight posterior from the prior.
         n_rows: N, the rows of the training data (not of the minibatch).
-        log_weights: of the zetas, as for `bound`.
+        quadrature: as for `bound`.
 
     Returns:
         `S`, one value a network.
@@ -97,11 +101,11 @@ def loss(f: Tensor, y: Tensor, y_noise: Tensor, kl: Tensor, n_rows: int, log_wei
         tensor([1.9189])
 
     """
-    return kl / n_rows - bound(f, y, y_noise, log_weights)
+    return kl / n_rows - bound(f, y, y_noise, quadrature)
 
 
 def add_loss_gradient(
-    f: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor, weight: float, log_weights: Tensor | None = None
+    f: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor, weight: float, quadrature: Quadrature | None = None
 ) -> Tensor:
     r"""The data's part of eq. (mcloss), up to `noise_constant`, and its gradient with respect to f, without autograd.
 
@@ -115,7 +119,7 @@ def add_loss_gradient(
         inverse_noise: `S x n_y`, 1 / sigma_y; `S x B x n_y` where rows differ.
         total: `S`; the negative bound of each network less `noise_constant`, times `weight`, is added to it.
         weight: the share of this minibatch.
-        log_weights: of the zetas, as for `bound`; they multiply p in w.
+        quadrature: as for `bound`; its weights multiply p in w.
 
     Returns:
         The gradient of the negative bound, `S x B x L x n_y`.
@@ -128,9 +132,11 @@ def add_loss_gradient(
 
     """
     few = f[0, ..., 0].numel() <= kernels.MOST_LOSS_VALUES
-    plain = log_weights is None and inverse_noise.ndim == 2
+    plain = quadrature is None and inverse_noise.ndim == 2
     if plain and f.dtype == torch.float32 and kernels.available(f.device) and few:
         return kernels.add_loss_gradient(f, y, inverse_noise, total, weight)
+    if quadrature is not None:
+        f = quadrature.points(f)
     _, n_rows, n_zeta, _ = f.shape
     inverse = _of_draws(inverse_noise)
     residuals = f.sub_(y.unsqueeze(2)).mul_(inverse)
@@ -139,10 +145,11 @@ def add_loss_gradient(
         total.add_(squares.sum((1, 2, 3)), alpha=0.5 * weight / n_rows)
         return residuals.mul_(inverse).div_(n_rows)
     terms = squares.sum(-1).mul_(-0.5)  # S x B x L
-    if log_weights is not None:
-        terms += log_weights
+    if quadrature is not None:
+        terms += quadrature.log_weights
     total.sub_(log_mean_exp(terms, dim=-1).sum(-1), alpha=weight / n_rows)
-    return residuals.mul_(inverse).mul_(terms.softmax(-1).div_(n_rows).unsqueeze(-1))
+    gradient = residuals.mul_(inverse).mul_(terms.softmax(-1).div_(n_rows).unsqueeze(-1))
+    return gradient if quadrature is None else quadrature.to_zetas(gradient)
 
 
 def choose_zetas(f: Tensor, y: Tensor, inverse_noise: Tensor, total: Tensor, weight: float, levels: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from eiv.passes import evaluate_by_hand
 from eiv.posteriors import StackPosterior, WeightDraw, WeightPosterior
 from eiv.posteriors.base import shares_draws
 from eiv.progress import Report
+from eiv.quadrature import Quadrature
 from eiv.streams import Purpose, Streams
 
 __all__ = ["Schedule", "TrainingDivergedError", "TrainingResult", "train"]
@@ -185,7 +186,7 @@ def _train(
     if isinstance(posterior, StackPosterior):
         posterior.begin(Streams.of(seeds, Purpose.BEGIN, y.device, y.dtype))
     step = _step_for(posterior, schedule.learning_rate, n_rows)
-    step.log_weights = None if draws is None else draws.log_weights(y.dtype, y.device)
+    step.quadrature = None if draws is None else draws.quadrature(y.dtype, y.device)
 
     sizes = [n_outputs, 0 if y_err is None else n_outputs, draws.n_kept if draws else 0]
 
@@ -247,7 +248,8 @@ def _renewed_noise(
     y_err: Tensor | None,
 ) -> Tensor:
     """Sigma_y by one of `eiv.noise.NOISE_RULES`, `S x n_y`."""
-    if rule == "likelihood" and draws is not None:
+    if rule == "likelihood":
+        draws = draws or ZetaDraws.of("monte_carlo", 1, inputs)  # exact inputs have one zeta a row
         return noise_by_bound(posterior, inputs, y, y_noise, draws, streams, y_err)
     return noise_by_error(posterior, inputs, y, streams, y_err, rule == "residual")
 
@@ -337,7 +339,7 @@ def _stop_if_diverged(losses: Tensor, schedule: Schedule) -> None:
 class _Step:
     """One optimisation step of Algorithm 1, for any weight posterior, by autograd."""
 
-    log_weights: Tensor | None = None  # of the zetas of a row
+    quadrature: Quadrature | None = None  # of the zetas of a row
 
     def __init__(self, posterior: WeightPosterior, n_rows: int, adam: FlatAdam) -> None:
         self.posterior, self.n_rows, self.adam = posterior, n_rows, adam
@@ -372,7 +374,7 @@ class _Step:
             total.add_((noise_constant(y_noise) + kl / self.n_rows).detach(), alpha=share)
         else:
             f = self.posterior.evaluate(draw, zeta)
-            loss = mc_loss(f, y, y_noise, kl, self.n_rows, self.log_weights)  # (mcloss)
+            loss = mc_loss(f, y, y_noise, kl, self.n_rows, self.quadrature)  # (mcloss)
             loss.sum().backward()
             total.add_(loss.detach(), alpha=share)
         self.adam.step()
@@ -416,7 +418,7 @@ class _PassStep(_Step):
             if levels is not None:
                 df = chosen_gradient(f.detach(), y, inverse_noise)
             else:
-                df = add_loss_gradient(f.detach(), y, inverse_noise, total, share, self.log_weights)
+                df = add_loss_gradient(f.detach(), y, inverse_noise, total, share, self.quadrature)
             for adam in self.adams:
                 adam.gradient.zero_()
         rest = self.posterior.kl_beside_decay() / self.n_rows
@@ -463,7 +465,7 @@ class _MLPStep(_Step):
             zeta = _taken(zeta, choose_zetas(f, y, inverse_noise, total, share, levels))
             df = chosen_gradient(self.stack.forward(masks, zeta), y, inverse_noise)
         else:
-            df = add_loss_gradient(f, y, inverse_noise, total, share, self.log_weights)
+            df = add_loss_gradient(f, y, inverse_noise, total, share, self.quadrature)
         if not self.piecewise:
             self.stack.backward(df, self.adam.gradients, signed=self.posterior.signed_masks)
             self.adam.step()

@@ -11,9 +11,11 @@ from torch.distributions import Normal
 from conftest import CPU
 from eiv.inputs import ZETA_DRAWS, MixturePrior, ZetaDraws, ZetaPosterior
 from eiv.objective import add_loss_gradient, bound
+from eiv.quadrature import Quadrature
 from eiv.streams import Streams
 
 N_ROWS, SLOPES = 300, torch.tensor([1.5, -0.8], dtype=torch.float64)
+RULES = ("gauss_hermite", "interpolated")
 X_ERR, Y_NOISE = torch.tensor([0.3, 0.2], dtype=torch.float64), 0.5
 
 
@@ -31,7 +33,7 @@ def error_of_the_bound(kind, n_zeta, n_noisy=1, seed=0):
     f = (zeta * SLOPES).sum(-1, keepdim=True)
     y_noise = torch.full((1, 1), Y_NOISE, dtype=torch.float64)
     found = torch.stack(
-        [bound(f[:, [i]], y[:, [i]], y_noise, draws.log_weights(f.dtype)) for i in range(N_ROWS)]
+        [bound(f[:, [i]], y[:, [i]], y_noise, draws.quadrature(f.dtype)) for i in range(N_ROWS)]
     ).squeeze(1)
     return (found - exact.log_prob(y)[0, :, 0]).abs().median().item(), zeta.shape[2]
 
@@ -52,7 +54,7 @@ def test_gauss_hermite_reaches_the_closed_form():
     assert plane < 1e-4
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ZETA_DRAWS if kind != "gauss_hermite"])
+@pytest.mark.parametrize("kind", [kind for kind in ZETA_DRAWS if kind not in RULES])
 @pytest.mark.parametrize("n_zeta", [1, 5, 8])
 def test_every_draw_alone_is_standard_normal_and_exact_features_have_none(kind, n_zeta, dtype):
     posterior = ZetaPosterior(torch.zeros(2, 4, 3, dtype=dtype), torch.tensor([[[0.1, 0.0, 0.2]]], dtype=dtype))
@@ -85,7 +87,7 @@ def test_quadrature_over_a_mixture_on_a_line():
     zeta = prior.posterior(torch.tensor([[0.1]]).double(), torch.tensor([[0.7]]).double())
     stacked = ZetaDraws.of("gauss_hermite", 40, zeta)
     nodes = zeta.draw(stacked.base(Streams(SeedSequence(0).spawn(1), CPU, torch.float64), 1)[0])[0, :, 0]
-    weights = stacked.log_weights(torch.float64).exp() / 40
+    weights = stacked.quadrature(torch.float64).log_weights.exp() / 40
     assert (weights * nodes).sum().item() == pytest.approx(zeta.mean.item(), abs=1e-3)
     second = (weights * nodes.square()).sum().item()
     assert second == pytest.approx((zeta.std.square() + zeta.mean.square()).item(), rel=5e-3)
@@ -98,15 +100,39 @@ def test_what_quadrature_cannot_do_is_refused():
     prior = MixturePrior([1.0, 1.0], [[0.0, 0.0], [1.0, 1.0]], [[1.0, 1.0]] * 2)
     with pytest.raises(ValueError, match="only where one feature has errors"):
         ZetaDraws.of("gauss_hermite", 5, prior.posterior(torch.zeros(1, 2), torch.ones(1, 2)))
+    with pytest.raises(ValueError, match=r"zeta_draws='interpolated' takes one feature .* got 4 features"):
+        ZetaDraws.of("interpolated", 16, four)
 
 
-def test_gradient_with_weights_is_that_of_autograd(dtype):
+def test_interpolation_reaches_a_likelihood_that_zetas_of_their_own_miss():
+    """On a curved f, with sigma_y a twentieth of what the error of x moves f by, against a fine sum."""
+    x = torch.linspace(-1, 1, 101, dtype=torch.float64).reshape(1, -1, 1)
+    posterior, y_noise = ZetaPosterior(x, torch.full((1, 1, 1), 0.1).double()), torch.full((1, 1), 0.03).double()
+    y = torch.sin(6 * (x + 0.07))
+
+    def value(kind, n_zeta):
+        draws = ZetaDraws.of(kind, n_zeta, posterior)
+        base = draws.base(Streams(SeedSequence(0).spawn(1), CPU, torch.float64), x.shape[1])
+        f = torch.sin(6 * posterior.draw(base))
+        rows = [bound(f[:, [i]], y[:, [i]], y_noise, draws.quadrature(f.dtype)) for i in range(x.shape[1])]
+        return torch.cat(rows)
+
+    exact = value("interpolated", 201)
+    assert (value("interpolated", 16) - exact).abs().mean() < 0.1
+    for kind in set(ZETA_DRAWS) - {"interpolated"}:
+        assert (value(kind, 16) - exact).abs().mean() > 0.3
+
+
+@pytest.mark.parametrize("between", [None, torch.rand(7, 4)])
+def test_gradient_with_weights_is_that_of_autograd(dtype, between):
     f, y = torch.randn(2, 3, 4, 2, dtype=dtype, requires_grad=True), torch.randn(2, 3, 2, dtype=dtype)
-    y_noise, log_weights = torch.rand(2, 2, dtype=dtype) + 0.2, torch.randn(4, dtype=dtype)
-    value = bound(f, y, y_noise, log_weights)
+    between = None if between is None else between.to(dtype)
+    rule = Quadrature(torch.randn(4 if between is None else 7, dtype=dtype), between)
+    y_noise = torch.rand(2, 2, dtype=dtype) + 0.2
+    value = bound(f, y, y_noise, rule)
     value.sum().backward()
     total = torch.zeros(2, dtype=dtype)
-    gradient = add_loss_gradient(f.detach().clone(), y, 1 / y_noise, total, 1.0, log_weights)
+    gradient = add_loss_gradient(f.detach().clone(), y, 1 / y_noise, total, 1.0, rule)
     torch.testing.assert_close(gradient, -f.grad)
     constant = (y_noise.log() + 0.5 * torch.log(torch.tensor(2 * torch.pi, dtype=dtype))).sum(1)
     torch.testing.assert_close(total + constant, -value.detach())

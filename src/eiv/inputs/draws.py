@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from eiv.inputs.zeta import ZetaPosterior
+from eiv.quadrature import Quadrature
 from eiv.streams import Streams
 
 __all__ = ["ZETA_DRAWS", "ZetaDraws"]
@@ -19,6 +20,8 @@ __all__ = ["ZETA_DRAWS", "ZetaDraws"]
 _LEAST = 2.0**-24  # distance of a uniform number from 0 and 1 in float32
 _MOST_NOISY, _MOST_NODES = 3, 1000
 _CANDIDATES = 8  # for each zeta that an informed choice keeps
+_REACH = 4.0  # standard deviations that interpolated zetas span on either side
+_POINTS = 16  # from one of them to the next
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class ZetaDraws:
       `eiv.objective.choose_zetas`): a sharp look where sigma_y is small against what the error of x moves f by.
     - "gauss_hermite": the nodes and weights of Gauss-Hermite quadrature, `n_zeta` along each of three noisy features
       at most. A mixture of several components can have one noisy feature; its nodes are quantiles.
+    - "interpolated": for one noisy feature, `n_zeta` evenly spaced zetas, and f straight between them. Sixteen do where
+      sigma_y is a hundredth of what the error of x moves f by.
 
     Only features that have an error are spread over.
 
@@ -48,7 +53,7 @@ class ZetaDraws:
     Examples:
         >>> zeta = ZetaPosterior(torch.zeros(1, 3, 2), torch.tensor([[[0.1, 0.0]]]))
         >>> draws = ZetaDraws.of("gauss_hermite", 3, zeta)
-        >>> draws.log_weights(torch.float64).exp() / 3  # the weights
+        >>> draws.quadrature(torch.float64).log_weights.exp() / 3  # the weights
         tensor([0.1667, 0.6667, 0.1667], dtype=torch.float64)
 
     """
@@ -74,6 +79,13 @@ class ZetaDraws:
                     "Take 'sobol' or 'stratified'."
                 )
             return cls(kind, n_zeta ** len(used), inputs.n_base, used)
+        if kind == "interpolated":
+            if len(used) > 1 or n_zeta < 2:
+                raise ValueError(
+                    f"zeta_draws='interpolated' takes one feature with errors and n_zeta=2 at least, got {len(used)} "
+                    f"features with n_zeta={n_zeta}. Take 'informed' or 'stratified'."
+                )
+            return cls(kind, n_zeta, inputs.n_base, used)
         component = range(inputs.mean.shape[-1], inputs.n_base)
         return cls(kind, n_zeta, inputs.n_base, (*used, *component))
 
@@ -91,12 +103,17 @@ class ZetaDraws:
         noise[..., list(self.used)] = values
         return noise
 
-    def log_weights(self, dtype: torch.dtype, device: torch.device | None = None) -> Tensor | None:
-        """The logarithm of L w, `L`; None where all weights are the same."""
-        if self.kind != "gauss_hermite" or not self.used:
+    def quadrature(self, dtype: torch.dtype, device: torch.device | None = None) -> Quadrature | None:
+        """How the sum over the L zetas is formed; None where it is their mean."""
+        if self.kind not in ("gauss_hermite", "interpolated") or not self.used:
             return None
-        _, weights = _grid(self.n_zeta, len(self.used))
-        return torch.tensor(np.log(weights * self.n_zeta), dtype=dtype, device=device)
+        if self.kind == "gauss_hermite":
+            _, weights = _grid(self.n_zeta, len(self.used))
+            return Quadrature(torch.tensor(np.log(weights * self.n_zeta), dtype=dtype, device=device))
+        log_weights, between = _between(self.n_zeta)
+        return Quadrature(
+            torch.tensor(log_weights, dtype=dtype, device=device), torch.tensor(between, dtype=dtype, device=device)
+        )
 
 
 def _monte_carlo(streams: Streams, n_rows: int, n_zeta: int, n_base: int) -> Tensor:
@@ -128,6 +145,21 @@ def _gauss_hermite(streams: Streams, n_rows: int, n_zeta: int, n_base: int) -> T
     return grid.expand(streams.n_networks, n_rows, -1, -1)
 
 
+def _interpolated(streams: Streams, n_rows: int, n_zeta: int, n_base: int) -> Tensor:
+    nodes = torch.linspace(-_REACH, _REACH, n_zeta, dtype=streams.dtype, device=streams.device)
+    return nodes.reshape(-1, 1).expand(streams.n_networks, n_rows, -1, n_base)
+
+
+@functools.cache
+def _between(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """The points of "interpolated": log P w for standard normal noise, `P`, and their place between nodes, `P x L`."""
+    nodes = np.linspace(-_REACH, _REACH, n_nodes)
+    points = np.linspace(-_REACH, _REACH, _POINTS * (n_nodes - 1) + 1)
+    between = np.maximum(0, 1 - np.abs(points[:, None] - nodes) / (nodes[1] - nodes[0]))
+    weights = np.exp(-0.5 * points**2)
+    return np.log(weights / weights.mean()), between
+
+
 @functools.cache
 def _grid(n_nodes: int, n_features: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes `L x features` and weights `L` of the product rule for independent standard normal numbers."""
@@ -149,5 +181,6 @@ _METHODS: dict[str, Callable[[Streams, int, int, int], Tensor]] = {
     "sobol": _sobol,
     "informed": _stratified,
     "gauss_hermite": _gauss_hermite,
+    "interpolated": _interpolated,
 }
 ZETA_DRAWS = tuple(_METHODS)

@@ -89,7 +89,7 @@ class LastLayerLaplace(StackPosterior):
         """Find C, and keep a root of it: `root`, `S x n_w x n_w`; w stands as `n_y x (h + 1)`, the bias last."""
         stride = -(-y.shape[1] // _MOST_ROWS)
         if draws is not None and draws.kind != "gauss_hermite":
-            draws = ZetaDraws.of(draws.kind, max(_ZETAS, draws.n_zeta), inputs)
+            draws = ZetaDraws.of("stratified", max(_ZETAS, draws.n_zeta), inputs)
         n_zeta = 1 if draws is None else draws.n_zeta
         rows = torch.arange(0, y.shape[1], stride, device=y.device)
         information = torch.zeros((), dtype=torch.float64, device=y.device)
@@ -97,8 +97,9 @@ class LastLayerLaplace(StackPosterior):
             taken = inputs.take(some.expand(len(y), -1))
             zeta = taken.mean.unsqueeze(2) if draws is None else taken.draw(draws.base(streams, len(some)))
             noise = y_noise if y_noise.ndim == 2 else y_noise[:, some]
-            log_weights = None if draws is None else draws.log_weights(y.dtype, y.device)
-            information = information + self._information(zeta, y[:, some], noise, log_weights)
+            rule = None if draws is None else draws.quadrature(y.dtype, y.device)
+            weights = None if rule is None else rule.log_weights
+            information = information + self._information(zeta, y[:, some], noise, weights)
         values, vectors = torch.linalg.eigh(information * (y.shape[1] / len(rows)))
         precisions = values.clamp_min(0) + 2 * self.weight_penalty
         precisions = torch.maximum(precisions, _LEAST_PRECISION * precisions.amax(1, keepdim=True))
