@@ -280,6 +280,10 @@ BAD_TABLES = {
         (["d.csv", *FIT, "--set", "epoch=9"], "'epoch' is not a setting of the model"),
         (["d.csv", *FIT, "--set", "epochs"], "--set takes NAME=VALUE"),
         (["d.csv", *FIT, "--set", "learning_rate=1e30"], "Lower learning_rate"),
+        (
+            ["d.csv", *FIT[:-4], "--x-err", "1e308", "--set", "input_prior=normal"],
+            "larger than the spread of X",
+        ),
         (["d.csv", *FIT, "--holdout", "1.5"], "--holdout must be a share"),
         (["d.csv", *FIT, "--config", "no.toml"], "There is no file no.toml"),
         (["d.csv", *FIT, "--config", "bad.toml"], "bad.toml is not a TOML file"),

@@ -245,6 +245,13 @@ def test_forged_error_specifications(content):
         ErrorSpec.from_json(content)
 
 
+def test_large_whole_numbers_are_rounded_whatever_the_file(tmp_path):
+    pd.DataFrame({"a": [2**62 + 1, 3]}).to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text(f"a\n{2**62 + 1}\n3\n")
+    for name in ("t.parquet", "t.csv"):
+        assert read_rows(open_table(tmp_path / name)).numbers("a").tolist() == [2.0**62, 3.0]
+
+
 def test_parquet_text_that_is_none(tmp_path):
     array = pa.array([b"1", b"\xff"], pa.binary()).cast(pa.string(), safe=False)
     rows = reading.Rows(open_table(written(tmp_path, "a\n1\n")), pa.table({"a": array}))

@@ -17,6 +17,7 @@ from searching import edited, edits, refusal, search, search_long
 from eiv.tables import TableError, open_table
 from eiv.tables.reading import read_rows
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:openpyxl")  # of what it mends in a workbook
 FOLDER = tempfile.TemporaryDirectory()
 
 
