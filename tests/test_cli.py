@@ -1,6 +1,7 @@
 """The command line: what it prints, what it writes, and how it ends."""
 
 import sys
+import warnings
 
 import pytest
 
@@ -64,6 +65,24 @@ def test_errors_are_one_sentence_and_status_2(run, arguments, message, tmp_path,
     assert message in err
     assert "Traceback" not in out + err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_warning_is_one_sentence(capsys, monkeypatch):
+    """Without the path and the line of code that Python shows."""
+    monkeypatch.setattr(cli.app, "registered_commands", list(cli.app.registered_commands))
+
+    @cli.app.command("warn")
+    def warn():
+        warnings.warn("the zetas are [too] few", stacklevel=1)
+
+    monkeypatch.setattr(sys, "argv", ["eiv", "warn"])
+    before = warnings.showwarning
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        with pytest.raises(SystemExit):
+            cli.main()
+    assert capsys.readouterr().err == "warning: the zetas are [too] few\n"
+    assert warnings.showwarning is before
 
 
 def test_report_makes_the_page_again(run, tmp_path, made_up_run):

@@ -18,6 +18,7 @@ from eiv.cli import fit as fit_command
 from eiv.modelfile import load_model, read_header
 from eiv.tables import reading
 from test_cli import run  # noqa: F401  (a fixture)
+from test_modelfile import forged
 
 QUICK = ("--set", "epochs=3", "--set", "hidden_units=8", "--set", "n_theta=10")
 PARTS = ["mean", "std", "epistemic", "aleatoric", "noise", "total", "low", "high"]
@@ -201,6 +202,22 @@ def test_info(model, run):  # noqa: F811
     assert json.loads(out) == read_header("m.eiv")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda inner, header: inner["notes"].update(x_err={"length": 3}),
+        lambda inner, header: inner["notes"].update(holdout={"rmse": "low"}),
+        lambda inner, header: inner["settings"].pop("module"),
+        lambda inner, header: inner["training"].pop("y_noise"),
+    ],
+)
+def test_info_on_a_forged_file_is_one_sentence(model, run, change):  # noqa: F811
+    (model / "bad.eiv").write_bytes(forged((model / "m.eiv").read_bytes(), lambda *parts: change(*parts) and None))
+    status, out, err = run("info", "bad.eiv")
+    assert (status, out) == (2, "")
+    assert err.startswith("error: bad.eiv is not a model that eiv")
+
+
 def test_a_model_that_was_saved_from_python(folder, run):  # noqa: F811
     table = rows()
     settings = {"epochs": 2, "hidden_units": 8, "n_theta": 10}
@@ -263,6 +280,10 @@ BAD_TABLES = {
         (["d.csv", *FIT, "--set", "epoch=9"], "'epoch' is not a setting of the model"),
         (["d.csv", *FIT, "--set", "epochs"], "--set takes NAME=VALUE"),
         (["d.csv", *FIT, "--set", "learning_rate=1e30"], "Lower learning_rate"),
+        (
+            ["d.csv", *FIT[:-4], "--x-err", "1e308", "--set", "input_prior=normal"],
+            "larger than the spread of X",
+        ),
         (["d.csv", *FIT, "--holdout", "1.5"], "--holdout must be a share"),
         (["d.csv", *FIT, "--config", "no.toml"], "There is no file no.toml"),
         (["d.csv", *FIT, "--config", "bad.toml"], "bad.toml is not a TOML file"),
@@ -294,6 +315,7 @@ def test_fit_ends_with_one_sentence(folder, run, arguments, message):  # noqa: F
         (["body.eiv", "d.csv"], "body.eiv is damaged"),
         (["head.eiv", "d.csv"], "head.eiv is damaged"),
         (["long.eiv", "d.csv"], "long.eiv is damaged: its header would have"),
+        (["newer.eiv", "d.csv"], "newer.eiv is of format 2, written by eiv "),
         (["pickle.eiv", "d.csv"], "a pickle can run any program"),
         (["m.eiv", "empty.csv"], "empty.csv is empty"),
         (["m.eiv", "header.csv"], "header.csv has a header but no rows"),
@@ -318,6 +340,7 @@ def test_predict_ends_with_one_sentence(model, run, arguments, message):  # noqa
     (model / "body.eiv").write_bytes(whole[:-50] + bytes([whole[-50] ^ 1]) + whole[-49:])
     (model / "head.eiv").write_bytes(whole[:300] + bytes([whole[300] ^ 1]) + whole[301:])
     (model / "long.eiv").write_bytes(b"\xff" * 8 + whole[8:])
+    (model / "newer.eiv").write_bytes(forged(whole, lambda inner, header: inner.update(format=2)))
     (model / "pickle.eiv").write_bytes(pickle.dumps(np.zeros(3)))
     before = sorted(model.iterdir())
     status, out, err = run("predict", *arguments, *([] if "-o" in arguments else ["-o", "p.csv"]))
@@ -400,19 +423,53 @@ def test_interrupted(model, kind):
     assert {path.name for path in model.iterdir()} <= {"d.csv", "m.eiv", "large.csv"}
 
 
-@pytest.mark.parametrize(
-    "target", ["p.csv", *(pytest.param(name, marks=pytest.mark.slow) for name in ("p.parquet", "p.csv.gz"))]
-)
-def test_full_disk(model, target):
-    """A limit on the size of files stands for a disk that is full: the write fails half way."""
+SLOW = [pytest.param("predict", name, marks=pytest.mark.slow) for name in ("p.parquet", "p.csv.gz")]
+
+
+@pytest.mark.parametrize(("kind", "target"), [("fit", "m.eiv"), ("predict", "p.csv"), *SLOW])
+def test_a_limit_on_the_size_of_files(model, kind, target):
+    """The write fails half way, as it does where a quota is used up."""
     pd.concat([rows(1000)] * 10).to_csv("large.csv", index=False)
+    before = (model / "m.eiv").read_bytes()
 
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
-    process = command("predict", "m.eiv", "large.csv", "-o", target, first=limit)
+    process = command(*full_disk(kind, target), first=limit)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 2, err
-    assert "File too large" in err
-    assert "Traceback" not in err
+    kept = "it is as it was before" if target == "m.eiv" else "nothing is left of it"
+    assert err == f"error: {target} could not be written, {kept}: File too large.\n"
     assert sorted(path.name for path in model.iterdir()) == ["d.csv", "large.csv", "m.eiv"]
+    assert (model / "m.eiv").read_bytes() == before
+
+
+def full_disk(kind, target):
+    """A command that writes more than there is room for."""
+    if kind == "predict":
+        return ["predict", "m.eiv", "large.csv", "-o", target]
+    return ["fit", "d.csv", *FIT, "--set", "epochs=1", "--holdout", "0", "-o", target, "--force"]
+
+
+MOUNT = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+
+
+def can_mount():
+    """Whether a process may mount a disk of its own."""
+    try:
+        return subprocess.run([*MOUNT, "mount -t tmpfs none /mnt"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not can_mount(), reason="mounting a small disk is not allowed here")
+@pytest.mark.parametrize(("kind", "name"), [("fit", "n.eiv"), ("predict", "p.csv")])
+def test_full_disk(model, kind, name):
+    """A disk of 64 kB in memory, which only the command and the listing after it see."""
+    pd.concat([rows(1000)] * 10).to_csv("large.csv", index=False)
+    (model / "disk").mkdir()
+    script = """mount -t tmpfs -o size=64k none disk; "$@"; echo "status $?"; ls -A disk"""
+    arguments = [sys.executable, "-c", "from eiv.cli import main; main()", *full_disk(kind, f"disk/{name}")]
+    shown = subprocess.run([*MOUNT, script, "sh", *arguments], capture_output=True, text=True, check=True)
+    assert shown.stderr == f"error: disk/{name} could not be written, nothing is left of it: No space left on device.\n"
+    assert shown.stdout.endswith("status 2\n")

@@ -1,5 +1,6 @@
 """A file is there whole or not at all."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -30,6 +31,25 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
 
     with pytest.raises(OSError, match="disk"):
         half()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_is_said_of_the_file(tmp_path):
+    path = tmp_path / "table.csv"
+
+    def fill(number):
+        with written_whole(path) as part:
+            part.write_text("half")
+            raise OSError(number, os.strerror(number))
+
+    with pytest.raises(OSError, match=r"table\.csv could not be written, nothing is left of it: No space left"):
+        fill(errno.ENOSPC)
+    path.write_text("old")
+    with pytest.raises(OSError, match=r"it is as it was before: File too large\.$"):
+        fill(errno.EFBIG)
+    with pytest.raises(PermissionError):
+        fill(errno.EACCES)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

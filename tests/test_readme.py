@@ -1,13 +1,42 @@
-"""The README's Python runs as written."""
+"""The README runs as written: its Python here, its commands in a copy of what they need."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
+from typing import NamedTuple
 
+import pandas as pd
 import pytest
 import sklearn
 
+import eiv
+
 README = Path(__file__).parents[1] / "README.md"
+MARK = "not run by the tests: "
+
+
+class Block(NamedTuple):
+    """A piece of the README between fences, and what the comment right before it says."""
+
+    language: str
+    text: str
+    mark: str
+
+
+def blocks(page):
+    found = re.findall(r"(?:^ *<!-- (.*?) -->\n)?^( *)```(\w*)\n(.*?)^\2```", page, flags=re.S | re.M)
+    return [Block(language, textwrap.dedent(text), mark) for mark, _, language, text in found]
+
+
+BLOCKS = blocks(README.read_text())
+
+
+def to_run(language):
+    return [block for block in BLOCKS if block.language == language and not block.mark.startswith(MARK)]
 
 
 @pytest.fixture
@@ -17,20 +46,70 @@ def routing_restored():
     sklearn.set_config(**before)
 
 
+def test_every_block_runs_or_says_why_not():
+    assert len(BLOCKS) == README.read_text().count("```") / 2
+    for block in BLOCKS:
+        assert block.language in ("python", "sh") or block.mark.startswith(MARK), block.text
+        assert not block.mark or len(block.mark) > len(MARK), "no reason"
+    assert len(to_run("python")) >= 2
+    assert len(to_run("sh")) >= 2
+    assert blocks("<!-- not run by the tests: slow -->\n```sh\nls\n```\n") == [Block("sh", "ls\n", MARK + "slow")]
+
+
 def test_python_blocks_run_in_order(routing_restored, capsys):
-    blocks = re.findall(r"^( *)```python\n(.*?)^ *```", README.read_text(), flags=re.S | re.M)
-    assert len(blocks) >= 2
     names = {}
-    for _, block in blocks:
-        exec(textwrap.dedent(block), names)
+    for block in to_run("python"):
+        exec(block.text, names)
     shown = capsys.readouterr().out
     assert "aleatoric" in shown
     assert 0.15 < names["p"].noise[0] < 0.25  # "near 0.2", as the text says
     assert names["curve"].shape == (50,)
 
 
+@pytest.fixture
+def clone(tmp_path):
+    """A folder with what the commands read, and the environment that they run in."""
+    for name in ("examples", "results"):
+        shutil.copytree(README.parent / name, tmp_path / name)
+    command = tmp_path / "bin" / "eiv"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "from eiv.cli import main; main()" "$@"\n')
+    command.chmod(0o755)
+    paths = {
+        "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(Path(eiv.__file__).parents[1]),
+        "EIV_CACHE": str(tmp_path / "cache"),
+    }
+    return tmp_path, os.environ | paths | {"COLUMNS": "100"}
+
+
+def test_command_blocks_run_in_order(clone):
+    folder, environment = clone
+    shown = ""
+    for block in to_run("sh"):
+        ended = subprocess.run(
+            ["sh", "-e", "-c", block.text],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 0, f"{block.text}\n{ended.stdout}\n{ended.stderr}"
+        assert ended.stderr == ""
+        shown += ended.stdout
+    assert {"model.eiv", "predictions.csv", "report.html"} < {path.name for path in folder.iterdir()}
+    found = pd.read_csv(folder / "predictions.csv")
+    assert len(found) == len(pd.read_csv(README.parent / "examples" / "new.csv"))
+    assert (found["total"] > found["std"]).all()
+    (share,) = re.findall(r"they make up (\d+) % of the variance of a new label", " ".join(shown.split()))
+    (said,) = re.findall(r"the input errors make up (\d+) %", " ".join(README.read_text().split()))
+    assert abs(int(share) - int(said)) < 10
+
+
 def test_links_lead_somewhere():
-    for page in (README, *README.parent.glob("docs/*.md"), README.parent / "CONTRIBUTING.md"):
+    folder = README.parent
+    for page in (*folder.glob("*.md"), *folder.glob("docs/*.md"), *folder.glob("examples/*.md")):
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name}: {target}"

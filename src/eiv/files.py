@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 import uuid
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _STALE = 3600.0  # seconds after which a temporary file belongs to a process that was killed
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a quota, a limit
 
 
 @contextlib.contextmanager
@@ -23,8 +25,11 @@ def written_whole(path: Path) -> Iterator[Path]:
         with part.open("rb+") as file:
             os.fsync(file.fileno())
         part.replace(path)
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _FULL:
+            kept = "it is as it was before" if path.exists() else "nothing is left of it"
+            raise OSError(f"{path} could not be written, {kept}: {os.strerror(error.errno)}.") from error
         raise
 
 

@@ -62,7 +62,7 @@ class MLPStack(NetworkStack):
         self.__dict__.update(stack.__dict__)
         self.operands = torch.bfloat16 if precision == "bfloat16" else stack.dtype
         assert isinstance(self.template, nn.Sequential)
-        self._slope = _slope(self.template[1]) or 0.0
+        self.slope = _slope(self.template[1]) or 0.0
         weights, _ = self._layers()
         self.n_inputs = weights[0].shape[2]
         self.large_layers = range(1, len(weights) - 1)  # those between hidden layers
@@ -128,13 +128,11 @@ class MLPStack(NetworkStack):
             if hidden and signed and not fused:
                 space.groups[i].mul_(space.masks[i].unsqueeze(2))  # has the sign of what was masked
             if hidden and fused:
-                kernels.activate_backward(
-                    delta, space.activations[i], space.masks[i], self._slope, gradients[2 * i + 1]
-                )
+                kernels.activate_backward(delta, space.activations[i], space.masks[i], self.slope, gradients[2 * i + 1])
             elif hidden:
                 # The sign of a masked output is that of its input where it was kept; elsewhere the mask is zero.
                 torch.ops.aten.leaky_relu_backward.grad_input(
-                    delta, space.activations[i], self._slope, True, grad_input=delta
+                    delta, space.activations[i], self.slope, True, grad_input=delta
                 )
                 space.delta_groups[i].mul_(space.masks[i].unsqueeze(2))
             if not (hidden and fused):
@@ -191,13 +189,13 @@ class MLPStack(NetworkStack):
             out = mask.new_empty(*values.shape[:2], mask.shape[2])
         if self._has_kernels(out):
             product(values, weight.mT, out=out)
-            kernels.activate(out, bias, mask, self._slope)
+            kernels.activate(out, bias, mask, self.slope)
             return out
         if values.dtype == out.dtype:
             torch.baddbmm(bias, values, weight.mT, out=out)
         else:
             product(values, weight.mT, out=out).add_(bias)
-        nn.functional.leaky_relu_(out, self._slope)
+        nn.functional.leaky_relu_(out, self.slope)
         (out.view(*mask.shape[:2], -1, mask.shape[2]) if groups is None else groups).mul_(mask.unsqueeze(2))
         return out
 
@@ -249,7 +247,7 @@ class MLPStack(NetworkStack):
         return torch.cat(parts, dim=2) + biases[-1][:, None, None]
 
     def _activate(self, values: Tensor) -> Tensor:
-        return nn.functional.leaky_relu_(values, self._slope)
+        return nn.functional.leaky_relu_(values, self.slope)
 
     def _layers(self) -> tuple[list[Tensor], list[Tensor]]:
         """Weights `S x out x in` and biases `S x out`, first layer first."""

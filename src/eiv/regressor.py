@@ -400,6 +400,25 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         return load_model(path, module, cls)
 
+    def export(self, path: str | Path, form: Literal["onnx"] = "onnx") -> None:
+        """Write the networks in a form that other programs run, with all randomness as inputs (see `eiv.export`).
+
+        Args:
+            path: the file; one that is there is replaced. It is written whole or not at all.
+            form: "onnx", which needs `pip install 'eiv[onnx]'`.
+
+        Examples:
+            >>> import tempfile
+            >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     EiVRegressor(0.1, epochs=2).fit(X[:, None], y).export(f"{folder}/model.onnx", "onnx")
+
+        """
+        from eiv.export import export_onnx  # noqa: PLC0415
+
+        v.check_option("form", form, ("onnx",))
+        export_onnx(self, path)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True

@@ -122,3 +122,10 @@ def test_units_and_order_of_rows_hardly_matter_and_the_seed_decides():
 def test_impossible_numbers_of_components_are_refused():
     with pytest.raises(ValueError, match="min_components must be 1 to max_components"):
         LearnedPrior(max_components=2, min_components=3).fit(normals(50, 1), torch.ones(1, 1))
+
+
+@pytest.mark.parametrize("n_features", [1, 2])
+def test_errors_that_leave_nothing_to_learn_are_refused(n_features):
+    x = torch.linspace(-1, 1, 20).reshape(-1, 1).expand(-1, n_features)
+    with pytest.raises(ValueError, match="x_err: errors so much larger than the spread"):
+        LearnedPrior().fit(x, torch.full((1, n_features), 1e308, dtype=torch.float64))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -38,6 +38,11 @@ def _common(version: Annotated[bool, typer.Option("--version", help="Show the ve
 def complain(error: object) -> None:
     """One sentence on stderr."""
     errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+
+
+def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as a sentence on stderr, without the line of code that it comes from."""
+    errors.print(f"[bold yellow]warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
 
 
 def check_output(out: Path, force: bool, *inputs: Path) -> None:

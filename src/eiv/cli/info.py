@@ -20,6 +20,7 @@ def info(
 ) -> None:
     """Say what a model file holds: features and their errors, settings, training, scores. The file is checked."""
     from eiv.modelfile import read_header  # noqa: PLC0415  (slow to import)
+    from eiv.modelfile.container import complaints  # noqa: PLC0415
 
     header = read_header(model)
     if as_json:
@@ -28,8 +29,9 @@ def info(
     shown = Table(title=f"{escape(str(model))}", title_justify="left", show_header=False)
     shown.add_column("")
     shown.add_column("", overflow="fold")
-    for name, value in _lines(header):
-        shown.add_row(name, escape(value))
+    with complaints(model):
+        for name, value in _lines(header):
+            shown.add_row(name, escape(value))
     console.print(shown)
 
 

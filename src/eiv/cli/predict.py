@@ -187,9 +187,9 @@ def _errors(
 
     if x_err:
         spec = ErrorSpec.parse(x_err, features, source.columns)
-        spreads = notes.get("spreads")
+        spreads: Any = notes.get("spreads")
         if any(term.kind == "spread" for term in spec.terms.values()):
-            if not isinstance(spreads, dict) or set(spreads) != set(features):
+            if not _are_spreads(spreads, features):
                 raise ValueError(f"--x-err: {model_file} does not know the spread of its training rows; give numbers.")
             spec = spec.with_spreads(spreads)
         return spec
@@ -202,6 +202,14 @@ def _errors(
     if tuple(spec.terms) != features:
         raise ModelFileError(f"{model_file}: its errors are not those of its features.")
     return None if spec.is_constant else spec
+
+
+def _are_spreads(spreads: Any, features: tuple[str, ...]) -> bool:
+    return (
+        isinstance(spreads, dict)
+        and set(spreads) == set(features)
+        and all(isinstance(spread, int | float) for spread in spreads.values())
+    )
 
 
 def _rest(predictor: Predictor, rows: Rows, missing: Any, chunks: Iterator[Rows]) -> Any:

@@ -78,6 +78,8 @@ class LearnedPrior:
         scale = torch.where(scale > 0, scale, 1.0)
         x = (x - shift) / scale
         x_err = x_err / scale if x_err.ndim == 2 else x_err / (scale[:, None] * scale)
+        if not bool(torch.isfinite(x_err.square()).all()):
+            raise ValueError("x_err: errors so much larger than the spread of X leave no prior to be learned.")
         best = self._best(x, x_err, random)
         covariances = best.covariances[0]
         covariances = covariances * (scale**2 if covariances.ndim == 2 else scale[:, None] * scale)

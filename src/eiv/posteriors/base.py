@@ -142,10 +142,20 @@ class StackPosterior:
         """Take over the `state` of another posterior of this family, on this one's device and in its dtype."""
         if missing := self.learned.keys() - state.keys():
             raise ValueError(f"state lacks {sorted(missing)}; it holds {sorted(state)}.")
+        shapes = {name: tuple(value.shape) for name, value in state.items()}
+        wanted = {name: tuple(value.shape) for name, value in self.learned.items()}
+        if shapes.keys() != wanted.keys():  # else it is from before training
+            wanted |= self.kept_shapes(shapes)
+        if shapes != wanted:
+            raise ValueError(f"state holds {shapes}, not {wanted}.")
         like = next(iter(self.stack.parameters.values()))
         own = {name: value.detach().to(like.device, like.dtype, copy=True) for name, value in state.items()}
         self.learned = {name: own.pop(name).requires_grad_(True) for name in self.learned}
         self.kept = own
+
+    def kept_shapes(self, found: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        """The shapes that `kept` has after training, where some depend on its course as they were `found`."""
+        return {}
 
     def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
         """A point needs no randomness."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from torch import Tensor
 
 from eiv.posteriors.base import StackPosterior, WeightDraw, sum_of_squares
@@ -53,6 +55,11 @@ class Ensemble(StackPosterior):
             spread = (2 * self.weight_penalty) ** -0.5
             for name, value in self.stack.parameters.items():
                 self.kept[f"anchor.{name}"] = streams.normal(*value.shape[1:]) * spread
+
+    def kept_shapes(self, found: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        """Anchors as the parameters; none where there is no prior."""
+        parameters = self.stack.parameters if self.weight_penalty > 0 else {}
+        return {f"anchor.{name}": tuple(value.shape) for name, value in parameters.items()}
 
     def evaluate(self, draw: WeightDraw, zeta: Tensor) -> Tensor:
         """Compute f(zeta): `S x D x R x n_x` to `S x D x R x n_y`; inputs that all draws share are taken once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -105,6 +106,11 @@ class LastLayerLaplace(StackPosterior):
         precisions = torch.maximum(precisions, _LEAST_PRECISION * precisions.amax(1, keepdim=True))
         root = vectors * precisions.rsqrt().unsqueeze(1) @ vectors.mT  # the symmetric one, which is unique
         self.kept["root"] = root.to(y.dtype)
+
+    def kept_shapes(self, found: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        """A root for each network."""
+        n_networks, _, n_outputs, n_features = self._head().shape
+        return {"root": (n_networks, n_outputs * n_features, n_outputs * n_features)}
 
     def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
         """Draw a normal number for each weight of the last layer: `{head: S x n_draws x n_w}`; none in training."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -89,6 +91,15 @@ class SWAG(StackPosterior):
             self.kept[f"path.{name}"] = (snapshots - mean.unsqueeze(1)) / (2 * (snapshots.shape[1] - 1)) ** 0.5
             value.data.copy_(mean)
         self._restart()
+
+    def kept_shapes(self, found: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        """Spreads as the parameters, and as many snapshots as there were, 20 at most."""
+        rank = next((shape[1] for name, shape in found.items() if name.startswith("path.") and len(shape) > 1), 0)
+        shapes: dict[str, tuple[int, ...]] = {}
+        for name, value in self.stack.parameters.items():
+            shapes[f"spread.{name}"] = tuple(value.shape)
+            shapes[f"path.{name}"] = (len(value), min(max(rank, 1), _RANK), *value.shape[1:])
+        return shapes
 
     def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
         """Draw a normal number a weight and one a snapshot, for `n_draws` thetas a network."""

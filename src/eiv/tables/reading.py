@@ -105,7 +105,8 @@ class Rows:
             values = self._parsed(column, values)
         elif not (_is_number(values.type) or pa.types.is_null(values.type)):
             raise TableError(f"{self.source.path}: column {column!r} holds {values.type}, not numbers.")
-        return np.asarray(pc.fill_null(pc.cast(values, pa.float64()), np.nan).to_numpy(zero_copy_only=False))
+        rounded = pc.cast(values, pa.float64(), safe=False)  # whole numbers above 2^53 too, as those of a CSV
+        return np.asarray(pc.fill_null(rounded, np.nan).to_numpy(zero_copy_only=False))
 
     def _parsed(self, column: str, text: Any) -> Any:
         decimal = self.source.text_format.decimal if self.source is not None else "."

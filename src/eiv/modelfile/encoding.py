@@ -83,14 +83,22 @@ def decode(encoded: Any, arrays: Arrays) -> Any:
 def _column(encoded: dict[str, Any], arrays: Arrays) -> Any:
     import pandas as pd  # noqa: PLC0415
 
-    return pd.Series(decode(encoded["values"], arrays), index=decode(encoded["index"], arrays))
+    values, index = (decode(encoded[part], arrays) for part in ("values", "index"))
+    return pd.Series(_shaped(values, index), index=index)
 
 
 def _table(encoded: dict[str, Any], arrays: Arrays) -> Any:
     import pandas as pd  # noqa: PLC0415
 
-    labels = {axis: decode(encoded[axis], arrays) for axis in ("index", "columns")}
-    return pd.DataFrame(decode(encoded["values"], arrays), **labels)
+    values, index, columns = (decode(encoded[part], arrays) for part in ("values", "index", "columns"))
+    return pd.DataFrame(_shaped(values, index, columns), index=index, columns=columns)
+
+
+def _shaped(values: Any, *labels: Any) -> NDArray[Any]:
+    """The values of a pandas object, which would repeat a single number for all labels, however many."""
+    if not isinstance(values, np.ndarray) or values.shape != tuple(map(len, labels)):
+        raise ValueError("a table has other values than labels")
+    return values
 
 
 def _items(encoded: dict[str, Any], arrays: Arrays) -> list[Any]:

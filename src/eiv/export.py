@@ -1,0 +1,269 @@
+"""Networks for other programs: ONNX files in which all randomness is an input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import eiv
+from eiv.files import write_whole
+from eiv.inputs import MixturePrior, NormalPrior
+from eiv.mlp import MLPStack
+from eiv.posteriors import (
+    SWAG,
+    BernoulliDropout,
+    ConcreteDropout,
+    GaussianDropout,
+    LastLayerLaplace,
+    MeanField,
+    VariationalDropout,
+)
+from eiv.posteriors.base import unflatten_like
+
+if TYPE_CHECKING:
+    from eiv.regressor import EiVRegressor
+
+__all__ = ["draw_zeta", "export_onnx"]
+
+Array = NDArray[Any]
+_OPSET, _IR_VERSION = 17, 8  # of 2022, so that older programs can read the files
+
+
+def export_onnx(model: EiVRegressor, path: str | Path) -> None:
+    r"""Write the networks of a fitted model as an ONNX file; `EiVRegressor.export(path, "onnx")`.
+
+    .. math:: f = f_{\theta(s, \epsilon)}(\zeta), \qquad \zeta = \mathrm{zeta\_mean} + \mathrm{zeta\_std} \cdot e
+
+    The file draws nothing itself: the noise e of zeta, the network s and what makes theta are inputs, as
+    `docs/modelfiles.md` lists them. Inputs and f are in the units of X and y.
+
+    Args:
+        model: fitted, with the paper's network or a module of your own that is a plain chain of `Linear`, (leaky) ReLU
+            and dropout.
+        path: the file; one that is there is replaced. It is written whole or not at all.
+
+    Raises:
+        ImportError: where the package onnx is not installed.
+        ValueError: where the network is another one.
+
+    Examples:
+        >>> import tempfile
+        >>> from eiv import EiVRegressor
+        >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     export_onnx(EiVRegressor(0.1, epochs=2).fit(X[:, None], y), f"{folder}/model.onnx")
+
+    """
+    check_is_fitted(model, "posterior_")
+    try:
+        import onnx  # noqa: PLC0415
+    except ImportError as error:
+        raise ImportError("Export to ONNX needs the package onnx: pip install 'eiv[onnx]'.") from error
+    if not isinstance(model.posterior_.stack, MLPStack):
+        raise ValueError(
+            "module: only chains of Linear, (leaky) ReLU and dropout, such as the paper's network, can be exported. "
+            "torch.onnx.export takes any network; the weights are in model.posterior_.stack.parameters."
+        )
+    graph = _Graph(onnx)
+    f = _network(graph, model, _zeta(graph, model))
+    made = graph.made(f, model.n_outputs_)
+    onnx.helper.set_model_props(made, {"eiv": json.dumps(_description(model), ensure_ascii=False)})
+    onnx.checker.check_model(made)
+    write_whole(Path(path), made.SerializeToString())
+
+
+def draw_zeta(model: EiVRegressor, X: Any, n_draws: int, X_err: Any = None, random_state: int | None = None) -> Array:
+    r"""Draw true inputs given the measured ones, in the units of X: what an exported network is to be evaluated at.
+
+    .. math:: \zeta_{lr} \sim \pi(\zeta | x_r, \sigma_x^2)
+
+    Args:
+        model: fitted.
+        X: `rows x n_x`, the measured inputs.
+        n_draws: L.
+        X_err: the error of these rows, where it differs from that of the fit.
+        random_state: seed.
+
+    Returns:
+        `n_draws x rows x n_x`.
+
+    Examples:
+        >>> from eiv import EiVRegressor
+        >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+        >>> model = EiVRegressor(0.1, input_prior="mixture", epochs=2).fit(X[:, None], y)
+        >>> draw_zeta(model, [[0.0], [1.0]], n_draws=5, random_state=0).shape
+        (5, 2, 1)
+
+    """
+    check_is_fitted(model, "posterior_")
+    x = validate_data(model, X, dtype=np.float64, reset=False)
+    errors = model._errors_at_predict(X_err, len(x))
+    zeta = model.input_prior_.posterior(torch.tensor(x), torch.tensor(errors))
+    noise = np.random.default_rng(random_state).standard_normal((len(x), n_draws, zeta.n_base))
+    drawn: Array = zeta.draw(torch.from_numpy(noise)).transpose(0, 1).numpy()
+    return drawn
+
+
+class _Graph:
+    """Nodes of an ONNX graph as they are added; a value is the name of what a node gives."""
+
+    def __init__(self, onnx: Any) -> None:
+        self._onnx = onnx
+        self._nodes: list[Any] = []
+        self._inputs: list[Any] = []
+        self._constants: list[Any] = []
+
+    def add(self, kind: str, *values: str, **attributes: Any) -> str:
+        name = f"{kind.lower()}_{len(self._nodes)}"
+        self._nodes.append(self._onnx.helper.make_node(kind, list(values), [name], **attributes))
+        return name
+
+    def constant(self, value: Any, name: str = "") -> str:
+        name = name or f"constant_{len(self._constants)}"
+        self._constants.append(self._onnx.numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def input(self, name: str, dtype: Any, *shape: str | int) -> str:
+        kind = self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        self._inputs.append(self._onnx.helper.make_tensor_value_info(name, kind, shape))
+        return name
+
+    def cast(self, value: str, dtype: Any) -> str:
+        return self.add("Cast", value, to=self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def made(self, f: str, n_outputs: int) -> Any:
+        """The whole model, with f as its output, `rows x n_y`."""
+        helper = self._onnx.helper
+        self._nodes.append(helper.make_node("Identity", [f], ["f"]))
+        output = helper.make_tensor_value_info("f", self._onnx.TensorProto.DOUBLE, ("rows", n_outputs))
+        graph = helper.make_graph(self._nodes, "eiv", self._inputs, [output], self._constants)
+        return helper.make_model(
+            graph,
+            producer_name="eiv",
+            producer_version=eiv.__version__,
+            opset_imports=[helper.make_opsetid("", _OPSET)],
+            ir_version=_IR_VERSION,
+        )
+
+
+def _zeta(graph: _Graph, model: EiVRegressor) -> str:
+    """Zeta, standardised: `rows x n_x`; each of the three inputs may have one row for all."""
+    n_x = model.n_features_in_
+    mean, std, noise = (
+        graph.input(name, np.float64, rows, n_x)
+        for name, rows in (("zeta_mean", "rows"), ("zeta_std", "rows_or_1"), ("noise", "rows_or_1_too"))
+    )
+    zeta = graph.add("Add", mean, graph.add("Mul", std, noise))
+    zeta = graph.add("Sub", zeta, graph.constant(model._x_scaler.shift))
+    return graph.cast(graph.add("Div", zeta, graph.constant(model._x_scaler.scale)), _dtype(model))
+
+
+def _network(graph: _Graph, model: EiVRegressor, values: str) -> str:
+    """F in units of y: affine maps, leaky ReLU and masks in turn."""
+    stack = model.posterior_.stack
+    assert isinstance(stack, MLPStack)
+    layers = _weights(graph, model)
+    masked = _masks(model) is not None
+    slope = graph.constant(np.array([stack.slope], _dtype(model)))
+    for i, (weight, bias) in enumerate(layers):
+        values = graph.add("Gemm", values, weight, bias, transB=1)
+        if i < len(layers) - 1:
+            values = graph.add("PRelu", values, slope)  # LeakyRelu has its slope in single precision
+            if masked:
+                width = stack.dropout_layers[i].shape[0]
+                mask = graph.input(f"mask_{i + 1}", _dtype(model), f"rows_or_1_of_mask_{i + 1}", width)
+                values = graph.add("Mul", values, mask)
+    scaled = graph.add("Mul", graph.cast(values, np.float64), graph.constant(model._y_scaler.scale))
+    return graph.add("Add", scaled, graph.constant(model._y_scaler.shift))
+
+
+def _weights(graph: _Graph, model: EiVRegressor) -> list[tuple[str, str]]:
+    """Weights `out x in` and biases `out` of the layers of one network, under the noise that is given."""
+    posterior: Any = model.posterior_
+    network = graph.input("network", np.int64)
+
+    def of_network(values: torch.Tensor, name: str = "") -> str:
+        return graph.add("Gather", graph.constant(values.detach().cpu().numpy(), name), network, axis=0)
+
+    def noise(name: str, shape: Sequence[int]) -> str:
+        return graph.input(f"noise_of_{name}", _dtype(model), *shape)
+
+    parameters = {name: of_network(value, name) for name, value in posterior.stack.parameters.items()}
+    shapes = {name: tuple(value.shape[1:]) for name, value in posterior.stack.parameters.items()}
+    if isinstance(posterior, MeanField):
+        spreads = unflatten_like(posterior.stack.parameters, posterior.spreads)
+        for name, mean in parameters.items():
+            moved = graph.add("Mul", of_network(spreads[name]), noise(name, shapes[name]))
+            parameters[name] = graph.add("Add", mean, moved)
+    if isinstance(posterior, SWAG):
+        rank = next(value.shape[1] for name, value in posterior.kept.items() if name.startswith("path."))
+        along = graph.add("Unsqueeze", noise("path", (rank,)), graph.constant([0]))  # 1 x K
+        for name, mean in parameters.items():
+            path = of_network(posterior.kept[f"path.{name}"].flatten(2))  # K x weights
+            moved = graph.add("Reshape", graph.add("MatMul", along, path), graph.constant(shapes[name]))
+            across = graph.add("Mul", of_network(posterior.kept[f"spread.{name}"]), noise(name, shapes[name]))
+            parameters[name] = graph.add("Add", mean, graph.add("Add", moved, across))
+    if isinstance(posterior, LastLayerLaplace):
+        root = posterior.kept["root"]
+        moved = graph.add("MatMul", of_network(root), noise("head", root.shape[2:]))
+        moved = graph.add("Reshape", moved, graph.constant((model.n_outputs_, -1)))  # n_y x (h + 1)
+        ends = [graph.constant([place]) for place in (0, -1, np.iinfo(np.int64).max, 1)]
+        of_weight = graph.add("Slice", moved, ends[0], ends[1], ends[3])
+        of_bias = graph.add("Squeeze", graph.add("Slice", moved, ends[1], ends[2], ends[3]), ends[3])
+        for name, change in ((f"{posterior.head}.weight", of_weight), (f"{posterior.head}.bias", of_bias)):
+            parameters[name] = graph.add("Add", parameters[name], change)
+    values = list(parameters.values())
+    return list(zip(values[0::2], values[1::2], strict=True))
+
+
+def _masks(model: EiVRegressor) -> dict[str, Any] | None:
+    """How the masks of the dropout families are drawn: a number a network and dropout layer; None for the others."""
+    posterior = model.posterior_
+    fixed = [[layer.rate for layer in posterior.stack.dropout_layers]] * posterior.stack.n_networks
+    if isinstance(posterior, BernoulliDropout):
+        return {"kind": "bernoulli", "p": fixed}
+    if isinstance(posterior, ConcreteDropout):
+        return {"kind": "bernoulli", "p": posterior.rates.detach().double().tolist()}
+    if isinstance(posterior, GaussianDropout):
+        return {"kind": "normal", "variance": [[p / (1 - p) for p in rates] for rates in fixed]}
+    if isinstance(posterior, VariationalDropout):
+        return {"kind": "normal", "variance": posterior.alphas.detach().double().tolist()}
+    return None
+
+
+def _description(model: EiVRegressor) -> dict[str, Any]:
+    """What a program has to know that makes predictions with the file."""
+    names = getattr(model, "feature_names_in_", None)
+    prior: Any = model.input_prior_
+    ours = fields(prior) if type(prior) in (NormalPrior, MixturePrior) else ()
+    return {
+        "version": eiv.__version__,
+        "features": {"n": int(model.n_features_in_), "names": None if names is None else list(map(str, names))},
+        "outputs": {"n": int(model.n_outputs_), "names": model._output_names},
+        "n_networks": model.posterior_.stack.n_networks,
+        "posterior": model._fitted_params["posterior"],
+        "masks": _masks(model),
+        "input_prior": {"type": type(prior).__name__} | {part.name: _plain(getattr(prior, part.name)) for part in ours},
+        "x_err": _plain(model.x_err_),
+        "y_noise": _plain(model.y_noise_),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and lists as JSON has them, which knows no infinity."""
+    if value is None:
+        return None
+    values = np.asarray(value, dtype=float).tolist()
+    return json.loads(json.dumps(values), parse_constant=str)
+
+
+def _dtype(model: EiVRegressor) -> Any:
+    return np.float64 if model.posterior_.stack.dtype == torch.float64 else np.float32

@@ -1,0 +1,56 @@
+"""The shipped example is what its script makes, and its truth is found again."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from eiv.modelfile import read_header
+from test_cli import run  # noqa: F401  (a fixture)
+
+FOLDER = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture(scope="module")
+def humidity():
+    """The script as a module."""
+    spec = importlib.util.spec_from_file_location("make_humidity", FOLDER / "make_humidity.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_shipped_tables_are_those_of_the_script(humidity):
+    made, _ = humidity.tables()
+    assert set(made) == {path.name for path in FOLDER.glob("*.csv")}
+    for name, table in made.items():
+        pd.testing.assert_frame_equal(pd.read_csv(FOLDER / name), table, rtol=1e-12)
+
+
+def test_the_law_is_the_known_one(humidity):
+    """Saturated air of 20 °C at 1013.25 hPa holds 14.7 g/kg, by any table of humid air."""
+    assert humidity.mixing_ratio(20.0, 100.0, 1013.25) == pytest.approx(14.7, abs=0.05)
+
+
+def test_the_truth_is_found_again(humidity, run, tmp_path, monkeypatch):  # noqa: F811
+    shutil.copytree(FOLDER, tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    quick = ("--set", "epochs=40", "--no-refit")
+    fit = ("fit", "examples/humidity.csv", "--config", "examples/errors.toml", *quick, "-o", "m.eiv")
+    assert run(*fit)[0] == 0
+    notes = read_header("m.eiv")["notes"]
+    assert {name: term["kind"] for name, term in notes["x_err"].items()} == {
+        "temperature_C": "absolute",
+        "humidity_percent": "column",
+        "pressure_hPa": "reading",
+    }
+    assert notes["holdout"]["rmse"] < 0.15 * notes["holdout"]["spread"]
+    assert run("predict", "m.eiv", "examples/new.csv", "-o", "p.csv")[0] == 0
+    found, (_, truth) = pd.read_csv("p.csv"), humidity.tables()
+    assert np.sqrt(np.mean((found["mean"] - truth) ** 2)) < 1.0  # of 7 g/kg
+    assert ((found["low"] <= truth) & (truth <= found["high"])).mean() > 0.6
+    steep = truth > np.median(truth)  # warm and humid air: the same errors of the inputs matter more
+    assert found["aleatoric"][steep].mean() > 1.5 * found["aleatoric"][~steep].mean()
