@@ -24,8 +24,8 @@ N_NETWORKS = 5  # the members of an ensemble, and as many networks of the others
 N_THETA = 100
 SHORT = 2  # epochs; SWAG takes no fewer
 CASES = [
-    Case("small MC", 1, 128, 16, 0.1, n_zeta=1, n_rows=400, epochs=20),
-    Case("small EiV", 1, 128, 16, 0.1, n_zeta=5, n_rows=400, epochs=12),
+    Case("small MC", 1, 128, 16, 0.1, n_zeta=1, n_rows=400, epochs=20, n_predicted=200),
+    Case("small EiV", 1, 128, 16, 0.1, n_zeta=5, n_rows=400, epochs=12, n_predicted=200),
     Case("medium MC", 8, 512, 32, 0.2, n_zeta=1, n_rows=640, epochs=4, n_predicted=200),
     Case("medium EiV", 8, 512, 32, 0.2, n_zeta=5, n_rows=640, epochs=4, n_predicted=200),
 ]
@@ -77,7 +77,7 @@ def report(rounds: int, console: Console) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, help="timed rounds")
+    parser.add_argument("--rounds", type=int, default=3, help="timed rounds")
     parser.add_argument("--write", action="store_true", help="renew the table in docs/benchmarks.md")
     arguments = parser.parse_args()
     text = report(arguments.rounds, Console(width=160))

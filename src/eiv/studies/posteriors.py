@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from rich.console import Console
 
 from eiv import EiVRegressor, Prediction, TrainingDivergedError, fit_splits
 from eiv.datasets import SIMULATED
+from eiv.diagnostics import LooseBoundWarning
 from eiv.files import written_whole
 from eiv.metrics import crps, interval_score, nll
 from eiv.paper.evaluation import rows_of, scores_of
@@ -30,6 +32,19 @@ __all__ = ["DATA_SETS", "PosteriorUnit", "study_posteriors"]
 DATA_SETS = (*SIMULATED, "yacht", "energy", "concrete", "wine", "power", "kin8nm")
 MEMBERS = 5  # of an ensemble
 TABLE, UNITS = "posteriors.csv", "posteriors_units.csv"
+SCORES = {
+    "rmse": "RMSE",
+    "rmse_truth": "RMSE to truth",
+    "truth_coverage": "truth by u",
+    "label_coverage_total": "labels by total",
+    "nll": "NLL",
+    "crps": "CRPS",
+    "interval_score": "interval score",
+    "epistemic": "epistemic",
+    "aleatoric": "aleatoric",
+    "y_noise": "σ_y",
+    "bound_gap": "bound gap",
+}
 _LEVEL = 0.95
 _ORDER = ["dataset", "method", "family"]
 _FEWEST_EPOCHS = 2  # that SWAG takes
@@ -110,7 +125,8 @@ class PosteriorUnit:
         rows = [{"network": i, **self._scores(model, data, i)} for i, model in enumerate(models)]
         ended = time.perf_counter()
         on_progress(1.0)
-        table = pd.DataFrame(rows or [{"network": i} for i in range(self.n_models)])
+        nothing = dict.fromkeys((*SCORES, "prediction_s"), np.nan)
+        table = pd.DataFrame(rows or [{"network": i, **nothing} for i in range(self.n_models)])
         table["training_s"] = (trained - started) / (self.n_models * self.members) if rows else np.nan
         return {"networks": table}, {"training_s": trained - started, "evaluation_s": ended - trained}
 
@@ -124,7 +140,10 @@ class PosteriorUnit:
     ) -> list[EiVRegressor]:
         regressor = self._stack.regressor(data)
         regressor.set_params(posterior=self.family, n_networks=self.members, epochs=epochs)
-        return fit_splits(regressor, data.X, data.y, [train[:most_rows] for train, _ in data.splits], on_epoch=on_epoch)
+        splits = [train[:most_rows] for train, _ in data.splits]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LooseBoundWarning)  # the gap stands in the table
+            return fit_splits(regressor, data.X, data.y, splits, on_epoch=on_epoch)
 
     def _scores(self, model: EiVRegressor, data: Problem, split: int) -> dict[str, float]:
         train, test = data.splits[split]
@@ -133,7 +152,8 @@ class PosteriorUnit:
         seconds = time.perf_counter() - started
         unit = 1.0 if data.truth is not None else float(data.y[train].std())
         scores = scores_of(prediction, data, test, unit) | _label_scores(prediction, data.y[test], unit)
-        return scores | {"prediction_s": seconds / self.members}
+        gap = np.nan if model.bound_gap_ is None else model.bound_gap_
+        return scores | {"bound_gap": gap, "prediction_s": seconds / self.members}
 
 
 def study_posteriors(

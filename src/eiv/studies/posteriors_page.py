@@ -16,7 +16,7 @@ from eiv.paper.settings import METHODS, TRAINING
 from eiv.plotting import COLOURS, LABELS, MARKERS, new_figure, styled
 from eiv.posteriors import FAMILIES
 from eiv.studies.page import Drawing, Section, StudyPage, write_study_page
-from eiv.studies.posteriors import DATA_SETS, MEMBERS, TABLE, UNITS
+from eiv.studies.posteriors import DATA_SETS, MEMBERS, SCORES, TABLE, UNITS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,21 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["ADVICE", "write_posteriors_page"]
 
 ADVICE: tuple[str, ...] = ()  # which family when: paragraphs for the page of a full run
+_KEYS = ["dataset", "method", "family"]
 FIRST = "bernoulli_dropout"  # what the others are compared with
 _PANELS = 5  # side by side, at most
 _FEW_NETWORKS = 10
-_SCORES = {
-    "rmse": "RMSE",
-    "rmse_truth": "RMSE to truth",
-    "truth_coverage": "truth by u",
-    "label_coverage_total": "labels by total",
-    "nll": "NLL",
-    "crps": "CRPS",
-    "interval_score": "interval score",
-    "epistemic": "epistemic",
-    "aleatoric": "aleatoric",
-    "y_noise": "σ_y",
-}
+_RATIO_TICKS = (0.1, 0.3, 1, 3, 10, 30)
 
 
 def write_posteriors_page(folder: Path, out: Path | None = None) -> Path:
@@ -117,7 +107,7 @@ def _overview_text(table: pd.DataFrame) -> list[str]:
         "the same method, geometric means over the data sets: below 1 is better, or faster. Coverages are means over "
         f"the data sets; they should be {0.95:.0%}."
     ]
-    lost = table[table["rmse"].isna()][["dataset", "method", "family"]].drop_duplicates()
+    lost = table[table["rmse"].isna()][_KEYS].drop_duplicates()
     if len(lost):
         cases = ", ".join(f"{row.family} ({LABELS[row.method]}) on {row.dataset}" for row in lost.itertuples())
         text.append(f"With the paper's settings the training of these diverged, and they have no scores: {cases}.")
@@ -125,41 +115,30 @@ def _overview_text(table: pd.DataFrame) -> list[str]:
 
 
 def _overview(table: pd.DataFrame) -> HtmlTable:
-    simulated = table[table["dataset"].isin(SIMULATED)]
-    columns: dict[str, Callable[[str, str], float]] = {
-        "truth covered": lambda method, family: _mean(simulated, "truth_coverage", method, family),
-        "labels covered": lambda method, family: _mean(table, "label_coverage_total", method, family),
-        "CRPS": lambda method, family: _ratio(table, "crps", method, family),
-        "training": lambda method, family: _ratio(table, "training_s", method, family),
-        "prediction": lambda method, family: _ratio(table, "prediction_s", method, family),
-    }
-    rows = []
-    for family in table["family"].unique():
-        for method in table["method"].unique():
-            numbers = [Cell.measured(value(method, family), np.nan) for value in columns.values()]
-            rows.append([Cell.of(family), Cell.of(LABELS[method]), *numbers])
+    means = table.groupby(_KEYS, sort=False)[["truth_coverage", "label_coverage_total"]].mean().reset_index()
+    for column in ("crps", "training_s", "prediction_s"):
+        means[column] = np.log(_ratios(table, column)["ratio"])
+    over_sets = means.groupby(["family", "method"], sort=False)[
+        list(means.columns.difference(_KEYS, sort=False))
+    ].mean()
+    over_sets[["crps", "training_s", "prediction_s"]] = np.exp(over_sets[["crps", "training_s", "prediction_s"]])
+    rows = [
+        [Cell.of(family), Cell.of(LABELS[method]), *(Cell.measured(value, np.nan) for value in found)]
+        for family in table["family"].unique()
+        for method in table["method"].unique()
+        for found in [over_sets.loc[(family, method)]]
+    ]
     caption = "The families in short; truth is known of the simulated sets only."
-    return HtmlTable(caption, ("family", "method", *columns), rows)
-
-
-def _mean(table: pd.DataFrame, column: str, method: str, family: str) -> float:
-    chosen = table[(table["method"] == method) & (table["family"] == family)]
-    return float(chosen.groupby("dataset")[column].mean().mean())
-
-
-def _ratio(table: pd.DataFrame, column: str, method: str, family: str) -> float:
-    """The geometric mean over the data sets."""
-    ratios = _ratios(table, column)
-    chosen = ratios[(ratios["method"] == method) & (ratios["family"] == family)][column]
-    return float(np.exp(np.log(chosen).mean()))
+    headings = ("family", "method", "truth covered", "labels covered", "CRPS", "training", "prediction")
+    return HtmlTable(caption, headings, rows)
 
 
 def _ratios(table: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Medians over the models as ratios to Bernoulli dropout on the same data set with the same method."""
-    medians = table.groupby(["dataset", "method", "family"], sort=False)[column].median().reset_index()
-    first = medians[medians["family"] == FIRST].drop(columns="family")
-    both = medians.merge(first, on=["dataset", "method"], how="left", suffixes=("", "_first"))
-    return both.assign(**{column: both[column] / both[f"{column}_first"]})
+    """Medians over the models, and their `ratio` to Bernoulli dropout on the same data set with the same method."""
+    medians = table.groupby(_KEYS, sort=False)[column].median().rename("median").reset_index()
+    first = medians[medians["family"] == FIRST].drop(columns="family").rename(columns={"median": "first"})
+    both = medians.merge(first, on=["dataset", "method"], how="left")
+    return both.assign(ratio=both["median"] / both["first"])
 
 
 def _simulated(table: pd.DataFrame) -> Section | None:
@@ -192,7 +171,7 @@ def _labels(table: pd.DataFrame) -> Section:
 
 def _summary(table: pd.DataFrame, column: str) -> pd.DataFrame:
     """Mean and standard error over the models."""
-    grouped = table.groupby(["dataset", "method", "family"], sort=False)[column]
+    grouped = table.groupby(_KEYS, sort=False)[column]
     return pd.DataFrame({"mean": grouped.mean(), "se": grouped.sem()})
 
 
@@ -259,11 +238,12 @@ def _time_figure(table: pd.DataFrame) -> Figure:
             chosen = ratios[ratios["method"] == method]
             places = [families.index(family) + shift for family in chosen["family"]]
             axes.plot(
-                chosen[column], places, MARKERS[method], color=COLOURS[method], markersize=4, alpha=0.6,
+                chosen["ratio"], places, MARKERS[method], color=COLOURS[method], markersize=4, alpha=0.6,
                 markeredgewidth=0, label=LABELS[method],
             )  # fmt: skip
         axes.set(title=title, xscale="log", xlabel="times Bernoulli dropout", ylim=(len(families) - 0.5, -0.5))
-        axes.xaxis.set_major_formatter("{x:g}")
+        axes.set_xticks(_RATIO_TICKS, [f"{tick:g}" for tick in _RATIO_TICKS])
+        axes.minorticks_off()
         axes.grid(axis="both", color="#e4e4e8", linewidth=0.6)
     panels[0].set_yticks(range(len(families)), [family.replace("_", " ") for family in families])
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2, frameon=False)
@@ -271,18 +251,15 @@ def _time_figure(table: pd.DataFrame) -> Figure:
 
 
 def _time_table(table: pd.DataFrame) -> HtmlTable:
-    training, prediction = (_ratios(table, column) for column in ("training_s", "prediction_s"))
-    rows = []
-    for found, predicted in zip(training.itertuples(), prediction.itertuples(), strict=True):
-        words = [Cell.of(found.dataset), Cell.of(LABELS[found.method]), Cell.of(found.family)]
-        seconds = table[(table[["dataset", "method", "family"]] == [found.dataset, found.method, found.family]).all(1)]
-        numbers = [
-            (seconds["training_s"].median(), 3),
-            (found.training_s, 2),
-            (seconds["prediction_s"].median(), 4),
-            (predicted.prediction_s, 2),
+    times = _ratios(table, "training_s").merge(_ratios(table, "prediction_s"), on=_KEYS, suffixes=("", "_predict"))
+    columns = {"median": 3, "ratio": 2, "median_predict": 4, "ratio_predict": 2}  # with so many digits
+    rows = [
+        [
+            *map(Cell.of, (row["dataset"], LABELS[row["method"]], row["family"])),
+            *(Cell.measured(row[name], np.nan, digits) for name, digits in columns.items()),
         ]
-        rows.append([*words, *(Cell.measured(value, np.nan, digits) for value, digits in numbers)])
+        for row in times.to_dict("records")
+    ]
     headings = ("data set", "method", "family", "training, s", "times Bernoulli", "prediction, s", "times Bernoulli")
     return HtmlTable("Seconds a network.", headings, rows)
 
@@ -290,23 +267,26 @@ def _time_table(table: pd.DataFrame) -> HtmlTable:
 def _score_tables(table: pd.DataFrame) -> list[HtmlTable]:
     simulated = table["dataset"].isin(SIMULATED)
     captions = {
-        "Simulated data, in their own units.": (table[simulated], _SCORES),
+        "Simulated data, in their own units.": (table[simulated], SCORES),
         "Real data, in units of the spread of the training labels.": (
             table[~simulated],
-            {key: name for key, name in _SCORES.items() if "truth" not in key},
+            {key: name for key, name in SCORES.items() if "truth" not in key},
         ),
     }
     tables = []
     for caption, (part, columns) in captions.items():
         if len(part):
-            grouped = part.groupby(["dataset", "method", "family"], sort=False)[list(columns)]
+            grouped = part.groupby(_KEYS, sort=False)[list(columns)]
             rows = [
                 [Cell.of(name), Cell.of(LABELS[method]), Cell.of(family), *map(Cell.measured, means, errors)]
                 for (name, method, family), means, errors in zip(
                     grouped.groups, grouped.mean().to_numpy(), grouped.sem().to_numpy(), strict=True
                 )
             ]
-            whole = f"{caption} Means and standard errors over the networks; intervals are of ± 1.96 deviations."
+            whole = (
+                f"{caption} Means and standard errors over the networks; intervals are of ± 1.96 deviations; "
+                "the bound gap says how far the trained bound is off for want of zetas, in nats a row."
+            )
             tables.append(HtmlTable(whole, ("data set", "method", "family", *columns.values()), rows))
     return tables
 
