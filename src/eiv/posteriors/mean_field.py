@@ -110,7 +110,8 @@ class _Weights(torch.autograd.Function):
         weights, start = [], 0
         for mean in means:
             own = slice(start, start + mean[0].numel())
-            flat = torch.addcmul(mean.flatten(1).unsqueeze(1), spreads[:, own].unsqueeze(1), noise[:, :, own])
+            flat = mean.new_empty(*noise.shape[:2], mean[0].numel())  # its rows stand one behind another
+            torch.addcmul(mean.flatten(1).unsqueeze(1), spreads[:, own].unsqueeze(1), noise[:, :, own], out=flat)
             weights.append(flat.view(-1, *mean.shape[1:]))
             start = own.stop
         return tuple(weights)

@@ -71,9 +71,9 @@ def _page(table: pd.DataFrame, units: pd.DataFrame) -> StudyPage:
         Section("Settings and provenance", _settings_text(), tables=[_settings(table), _provenance(units)]),
     ]
     lead = (
-        f"{table['family'].nunique()} of {len(FAMILIES)} families of weight posteriors, each with Errors-in-Variables "
-        f"(EiV) and without, on {table['dataset'].nunique()} data sets of the paper with its settings; only the family "
-        f"changes. {_how_many(units)}"
+        f"{table['family'].nunique()} families of weight posteriors, each with Errors-in-Variables (EiV) and without, "
+        f"on {table['dataset'].nunique()} data sets of the paper with its settings: only the family changes. "
+        f"{_how_many(units)}"
     )
     return StudyPage("Weight posteriors compared", lead, [section for section in sections if section], notice)
 
@@ -105,7 +105,7 @@ def _overview_text(table: pd.DataFrame) -> list[str]:
     text = [
         "CRPS, a score of the whole predicted distribution of a label, and times are ratios to Bernoulli dropout with "
         "the same method, geometric means over the data sets: below 1 is better, or faster. Coverages are means over "
-        f"the data sets; they should be {0.95:.0%}."
+        "the data sets; they should be 95 %."
     ]
     lost = table[table["rmse"].isna()][_KEYS].drop_duplicates()
     if len(lost):
@@ -145,7 +145,7 @@ def _simulated(table: pd.DataFrame) -> Section | None:
     sets = [name for name in table["dataset"].unique() if name in SIMULATED]
     if not sets:
         return None
-    figure = _panels(_summary(table, "truth_coverage"), sets, "share of g(ζ) covered", at=0.95)
+    figure = _panels(_summary(table, "truth_coverage"), sets, "share of g(ζ) covered", at=0.95, same_axis=True)
     caption = (
         "How much of the truth g(ζ) at the test rows the interval m ± 1.96 u covers, with standard errors over the "
         "networks. The line is at 95 %. Without Errors-in-Variables u is the epistemic part alone."
@@ -155,7 +155,7 @@ def _simulated(table: pd.DataFrame) -> Section | None:
 
 def _labels(table: pd.DataFrame) -> Section:
     sets = list(table["dataset"].unique())
-    covered = _panels(_summary(table, "label_coverage_total"), sets, "share of labels covered", at=0.95)
+    covered = _panels(_summary(table, "label_coverage_total"), sets, "share of labels covered", at=0.95, same_axis=True)
     text = "How much of the test labels the interval m ± 1.96 times the total uncertainty covers. The line is at 95 %."
     figures = [Drawing("posteriors_label_coverage", covered, text)]
     if FIRST in set(table["family"]):
@@ -183,13 +183,13 @@ def _compared(table: pd.DataFrame, column: str, compare: Callable[[Any, Any], An
     return _summary(both.assign(**{column: compare(both[column], both[f"{column}_first"])}), column)
 
 
-def _panels(summary: pd.DataFrame, sets: Sequence[str], label: str, at: float) -> Figure:
+def _panels(summary: pd.DataFrame, sets: Sequence[str], label: str, at: float, *, same_axis: bool = False) -> Figure:
     """A panel a data set, a row a family, a point a method; `at` is where a line stands."""
     families = list(dict.fromkeys(summary.index.get_level_values("family")))
     n_columns = min(_PANELS, len(sets))
     n_rows = -(-len(sets) // n_columns)
     size = (1.6 + 1.9 * n_columns, 0.9 + (0.5 + 0.24 * len(families)) * n_rows)
-    figure, panels = new_figure(n_rows, n_columns, size, sharey=True)
+    figure, panels = new_figure(n_rows, n_columns, size, sharey=True, sharex=same_axis)
     for axes, name in zip(panels.flat, sets, strict=False):
         axes.axvline(at, color=COLOURS["truth"], linewidth=0.8)
         for shift, method in zip((-0.14, 0.14), METHODS, strict=True):
