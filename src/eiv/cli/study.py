@@ -95,10 +95,9 @@ def posteriors(
         "label_coverage_total": "labels",
         "crps": "CRPS",
         "training_s": "fit, s",
-        "prediction_s": "predict, s",
     }
     keys = {"dataset": "data set", "method": "method", "family": "family"}
-    _show("Means over networks: coverages of 95 % intervals, CRPS of labels, seconds a network", table, keys, columns)
+    _show("Means over networks: coverages, CRPS of labels, seconds a network", table, keys, columns)
     console.print(f"Report: {write_posteriors_page(out)}   tables and figures: {out}/")
 
 
