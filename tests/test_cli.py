@@ -55,6 +55,7 @@ def test_datasets_lists_all_thirteen(run, monkeypatch, tmp_path):
         (["reproduce", "--networks", "0"], "at least 1"),
         (["report", "nowhere"], "networks.csv is missing"),
         (["reproduce", "--seed", "-1"], "equal to 0"),
+        (["study", "posteriors", "--families", "swag,dropout"], "got 'dropout'"),
         (["fry"], "fry"),
     ],
 )

@@ -27,3 +27,20 @@ def test_parameters_become_aligned_views_of_one_buffer():
         assert torch.equal(value, was)
         assert (value.data_ptr() - adam.values.data_ptr()) % 256 == 0
         assert value.untyped_storage().data_ptr() == adam.values.untyped_storage().data_ptr()
+
+
+def test_with_anchors_parameters_decay_to_them(dtype):
+    shapes = [(3, 4, 5), (3, 1)]
+    ours, anchors = ([torch.randn(shape, dtype=dtype) for shape in shapes] for _ in range(2))
+    theirs = [value.clone().requires_grad_(True) for value in ours]
+    adam = FlatAdam(ours, learning_rate=0.05, weight_decay=0.3, anchors=anchors)
+    reference = torch.optim.Adam(theirs, lr=0.05)
+    for _ in range(20):
+        for value, mine, other, anchor in zip(ours, adam.gradients, theirs, anchors, strict=True):
+            gradient = torch.randn(value.shape, dtype=dtype)
+            other.grad = gradient + 0.3 * (other.detach() - anchor)
+            mine.copy_(gradient)
+        adam.step()
+        reference.step()
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other.detach(), rtol=1e-4, atol=1e-5)

@@ -15,6 +15,8 @@ _ALIGNMENT = 64  # values; matrix products want their operands to start on such 
 class FlatAdam:
     """Adam for `parameters`, which become views of one flat buffer, as their gradients do.
 
+    They decay towards zero, or towards the `anchors`, one a parameter, where there are any.
+
     Attributes:
         values: the flat parameters.
         gradient: the flat gradient, to be filled before a step.
@@ -22,7 +24,13 @@ class FlatAdam:
 
     """
 
-    def __init__(self, parameters: Sequence[Tensor], learning_rate: float, weight_decay: float = 0.0) -> None:
+    def __init__(
+        self,
+        parameters: Sequence[Tensor],
+        learning_rate: float,
+        weight_decay: float = 0.0,
+        anchors: Sequence[Tensor] = (),
+    ) -> None:
         self.weight_decay = weight_decay
         sizes = [-(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT for parameter in parameters]
         like = parameters[0].detach()
@@ -38,6 +46,10 @@ class FlatAdam:
             parameter.data = view.copy_(parameter.detach())
             parameter.grad = gradient[: parameter.numel()].view_as(parameter)
             self.gradients.append(parameter.grad)
+        flat = torch.zeros_like(self.values)
+        for i, anchor in enumerate(anchors):
+            flat[self.part(i)] = anchor.flatten()
+        self._anchors = flat if anchors else None
 
     @property
     def learning_rate(self) -> float:
@@ -60,7 +72,9 @@ class FlatAdam:
         self._step += 1
 
     def move(self, part: slice, gradient: Tensor) -> None:
-        """Move one part of the flat parameters along its `gradient`."""
+        """Move one part of the flat parameters along its `gradient`, which may be overwritten."""
+        if self._anchors is not None:
+            gradient.sub_(self._anchors[part], alpha=self.weight_decay)
         state = [buffer[part] for buffer in (self.values, self._m, self._v)]
         values, m, v = state
         if kernels.available(self.values.device) and self.values.dtype == torch.float32:

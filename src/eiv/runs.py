@@ -81,7 +81,9 @@ class _Queue(Protocol):
     def get(self) -> Any: ...
 
 
-def run_units(units: Sequence[Unit], folder: Path, console: Console, restart: bool = False) -> None:
+def run_units(
+    units: Sequence[Unit], folder: Path, console: Console, restart: bool = False, alone: bool = False
+) -> None:
     r"""Run the units whose results `folder` does not hold yet, side by side, with one progress bar.
 
     .. math:: \text{asked} \setminus \text{found}
@@ -91,6 +93,7 @@ def run_units(units: Sequence[Unit], folder: Path, console: Console, restart: bo
         folder: for the results.
         console: for the bar.
         restart: whether results of other settings are replaced instead of refused.
+        alone: whether each unit has the machine for itself, in the given order, so that its times mean something.
 
     Raises:
         MixedResultsError: where the folder holds results of other settings or another version.
@@ -108,7 +111,8 @@ def run_units(units: Sequence[Unit], folder: Path, console: Console, restart: bo
     """
     todo = [unit for unit in units if not _is_done(folder, unit, restart)]
     if todo:
-        _run(todo, folder, console, done=sum(unit.cost for unit in units) - sum(unit.cost for unit in todo))
+        done = sum(unit.cost for unit in units) - sum(unit.cost for unit in todo)
+        _run(todo, folder, console, done, alone)
 
 
 def read_unit(folder: Path, key: str) -> dict[str, Any] | None:
@@ -167,26 +171,26 @@ def _is_done(folder: Path, unit: Unit, restart: bool) -> bool:
     return not different
 
 
-def _run(todo: Sequence[Unit], folder: Path, console: Console, done: float) -> None:
-    """Run `todo`: on the CPU one process a core with one thread each, on a GPU some threads."""
-    on_cpu = todo[0].device == "cpu"
+def _run(todo: Sequence[Unit], folder: Path, console: Console, done: float, alone: bool) -> None:
+    """Run `todo`: on the CPU one process a core with one thread each, on a GPU some threads; or here, one by one."""
+    processes = todo[0].device == "cpu" and not alone
     n_jobs = min(len(todo), (os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()) or 1)
     options: dict[str, Any] = (
         {"backend": "loky", "n_jobs": n_jobs, "inner_max_num_threads": 1}
-        if on_cpu
-        else {"backend": "threading", "n_jobs": _UNITS_ON_A_GPU}
+        if processes
+        else {"backend": "threading", "n_jobs": 1 if alone else _UNITS_ON_A_GPU}
     )
-    with _messages(across_processes=on_cpu) as messages, joblib.parallel_config(**options):
-        work = partial(_run_unit, folder=folder, messages=messages)
+    with _messages(across_processes=processes) as messages, joblib.parallel_config(**options):
+        work = partial(_run_unit, folder=folder, messages=messages, n_threads=1 if processes else None)
         finished = joblib.Parallel(return_as="generator_unordered")(joblib.delayed(work)(unit) for unit in todo)
         with _progress(console, todo, done, messages):
             for _ in finished:
                 pass
 
 
-def _run_unit(unit: Unit, folder: Path, messages: _Queue) -> None:
-    if unit.device == "cpu":
-        torch.set_num_threads(1)
+def _run_unit(unit: Unit, folder: Path, messages: _Queue, n_threads: int | None) -> None:
+    if n_threads is not None:
+        torch.set_num_threads(n_threads)
     tables, seconds = unit.run(lambda share: messages.put((unit.key, share)))
     _write(folder, unit, tables, seconds)
 

@@ -409,20 +409,21 @@ class _PassStep(_Step):
         """Move phi for a minibatch; its loss less what does not depend on the data is added to `total`."""
         share = y.shape[1] / self.n_rows
         theta, signed = self.posterior.theta(draw), self.posterior.signed_masks
+        points = theta.parameters is self.stack.parameters
         if levels is not None:
             with torch.no_grad():
                 candidates = evaluate_by_hand(self.stack, theta, zeta, signed)
                 zeta = _taken(zeta, choose_zetas(candidates, y, inverse_noise, total, share, levels))
-        f = evaluate_by_hand(self.stack, theta, zeta, signed)
+        f = evaluate_by_hand(self.stack, theta, zeta, signed, self.adam.gradients if points else None)
         with torch.no_grad():
             if levels is not None:
                 df = chosen_gradient(f.detach(), y, inverse_noise)
             else:
                 df = add_loss_gradient(f.detach(), y, inverse_noise, total, share, self.quadrature)
-            for adam in self.adams:
+            for adam in self.adams[1:] if points else self.adams:
                 adam.gradient.zero_()
-        rest = self.posterior.kl_beside_decay() / self.n_rows
-        torch.autograd.backward([f, rest], [df, torch.ones_like(rest)])
+        f.backward(df)
+        (self.posterior.kl_beside_decay() / self.n_rows).sum().backward()  # adds to what the data say
         for adam in self.adams:
             adam.step()
 
@@ -432,7 +433,7 @@ class _PassStep(_Step):
 
 
 class _MLPStep(_Step):
-    """The same without autograd, for fully connected networks whose KL term is a weight decay."""
+    """The same without autograd, for fully connected networks whose KL term is a decay to zero or to anchors."""
 
     posterior: StackPosterior
 
@@ -495,5 +496,5 @@ def _step_for(posterior: WeightPosterior, learning_rate: float, n_rows: int) -> 
         return _Step(posterior, n_rows, FlatAdam(posterior.parameters, learning_rate))
     if decay is None or posterior.learned:
         return _PassStep(posterior, n_rows, learning_rate, stack)
-    adam = FlatAdam(posterior.parameters, learning_rate, weight_decay=decay / n_rows)
+    adam = FlatAdam(posterior.parameters, learning_rate, decay / n_rows, posterior.anchors)
     return _MLPStep(posterior, n_rows, adam, stack)

@@ -128,7 +128,7 @@ def test_prediction_on_the_fast_path_is_the_same(name):
 
 
 @every_family
-@pytest.mark.filterwarnings("ignore::eiv.LooseBoundWarning")  # training is short
+@pytest.mark.filterwarnings("ignore::eiv.diagnostics.LooseBoundWarning")  # training is short
 def test_the_estimator_fits_predicts_clones_and_pickles(name, line):
     X, y = line
     model = EiVRegressor(

@@ -1,7 +1,10 @@
 import numpy as np
+import pytest
 import torch
 from families import Linear, shrinkage, small, streams, weights_of
 from torch.distributions import Normal, kl_divergence
+
+from eiv.posteriors.mean_field import _SpreadKL, _Weights
 
 
 def test_kl_is_that_of_normal_distributions(dtype):
@@ -14,6 +17,15 @@ def test_kl_is_that_of_normal_distributions(dtype):
     terms = (q.log_prob(draws) - prior.log_prob(draws)).sum(2)
     standard_error = terms.std(0) / 4000**0.5
     assert ((terms.mean(0) - posterior.kl()).abs() < 5 * standard_error).all()
+
+
+@pytest.mark.parametrize("n_draws", [1, 3])
+def test_gradients_written_by_hand_are_right(n_draws):
+    posterior = small("mean_field", build=lambda: torch.nn.Linear(2, 1))
+    draw = posterior.draw(streams(dtype=torch.float64), n_draws)
+    log_sigma, *means = posterior.learned["log_sigma"], *posterior.stack.parameters.values()
+    assert torch.autograd.gradcheck(lambda *phi: _Weights.apply(phi[0], draw["weights"], *phi[1:]), (log_sigma, *means))
+    assert torch.autograd.gradcheck(lambda value: _SpreadKL.apply(value, 0.7), (log_sigma,))
 
 
 def test_sigma_starts_where_dropout_would_have_it():

@@ -72,7 +72,7 @@ def evaluate_models(problem: Problem, models: Sequence[EiVRegressor]) -> Evaluat
     """
     bands: dict[str, list[Prediction]] = {estimator: [] for estimator in ESTIMATORS}
     for model, (_, test) in zip(models, problem.splits, strict=True):
-        x = _rows(problem.X, test)
+        x = rows_of(problem.X, test)
         for points in problem.points:
             x = np.concatenate([x, points.x[:, None]])
         for estimator in ESTIMATORS:
@@ -110,7 +110,8 @@ def evaluate_regression(problem: Problem) -> Evaluation:
     return _evaluate(problem, bands)
 
 
-def _rows(X: Any, rows: NDArray[np.intp]) -> Any:
+def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of an array or a pandas table."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
@@ -120,7 +121,7 @@ def _evaluate(problem: Problem, bands: dict[str, list[Prediction]]) -> Evaluatio
         for network, (band, (train, test)) in enumerate(zip(found, problem.splits, strict=True)):
             unit = 1.0 if problem.truth is not None else float(problem.y[train].std())
             row = {"network": network, "estimator": estimator, "unit": unit}
-            networks.append(row | _scores(band[: len(test)], problem, test, unit))
+            networks.append(row | scores_of(band[: len(test)], problem, test, unit))
             if problem.truth is not None:
                 calibration += [
                     {
@@ -160,7 +161,8 @@ def _evaluate(problem: Problem, bands: dict[str, list[Prediction]]) -> Evaluatio
     )
 
 
-def _scores(band: Prediction, problem: Problem, test: NDArray[np.intp], unit: float) -> dict[str, float]:
+def scores_of(band: Prediction, problem: Problem, test: NDArray[np.intp], unit: float) -> dict[str, float]:
+    """The scores of one network on its test rows, in multiples of `unit`."""
     y, truth = problem.y[test], None if problem.truth is None else problem.truth[test]
     return {
         "rmse": rmse(y, band.mean) / unit,

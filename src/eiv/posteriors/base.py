@@ -179,8 +179,16 @@ class StackPosterior:
 
     @property
     def weight_decay(self) -> float | None:
-        """The number c for which `kl` is c / 2 times `squares()` plus `kl_beside_decay()`; None for no such part."""
+        """The number c for which `kl` is c / 2 times `squares()` plus `kl_beside_decay()`; None for no such part.
+
+        Where there are `anchors`, `kl` is c / 2 times the squared distances from them.
+        """
         return 2 * self.weight_penalty
+
+    @property
+    def anchors(self) -> list[Tensor]:
+        """What the parameters of the networks decay to, one `S x shape` each; none where that is zero."""
+        return []
 
     def kl(self) -> Tensor:
         """The negative logarithm of the prior at phi, up to a constant: `S`."""
@@ -288,16 +296,6 @@ def evaluate_rows(posterior: WeightPosterior, streams: Streams, zeta: Tensor, th
     f = posterior.evaluate(posterior.draw(streams, by_theta.shape[1]), by_theta.flatten(2, 3))
     shared: Tensor = f.unflatten(2, by_theta.shape[2:4]).movedim(1, theta_axis)
     return shared
-
-
-def unflatten_like(parameters: Mapping[str, Tensor], flat: Tensor) -> dict[str, Tensor]:
-    """The columns of `flat`, `n x weights`, as parameters `n x shape` in the given order."""
-    parts = flat.split([value[0].numel() for value in parameters.values()], dim=1)
-    # A bias is read as if it stood alone.
-    return {
-        name: part.contiguous() if value.ndim == 2 else part.unflatten(1, value.shape[1:])
-        for (name, value), part in zip(parameters.items(), parts, strict=True)
-    }
 
 
 def sum_of_squares(values: Sequence[Tensor]) -> Tensor:

@@ -68,12 +68,13 @@ class Ensemble(StackPosterior):
         return super().evaluate(draw, zeta)
 
     @property
-    def weight_decay(self) -> None:
-        """Weights decay towards the anchor, not towards zero."""
+    def anchors(self) -> list[Tensor]:
+        """The anchors of all members, in the order of the stack's parameters."""
+        return [self.kept[f"anchor.{name}"] for name in self.stack.parameters] if self.kept else []
 
     def kl(self) -> Tensor:
         """The squared distance from the anchor over twice lambda_theta squared, `S`."""
         if not self.kept:
             return super().kl()
-        gaps = [value - self.kept[f"anchor.{name}"] for name, value in self.stack.parameters.items()]
+        gaps = [value - anchor for value, anchor in zip(self.stack.parameters.values(), self.anchors, strict=True)]
         return self.weight_penalty * sum_of_squares(gaps)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from eiv.networks import NetworkStack
-from eiv.posteriors.base import PACE, StackPosterior, Theta, WeightDraw, sum_of_squares, unflatten_like
+from eiv.posteriors.base import PACE, StackPosterior, Theta, WeightDraw
 from eiv.streams import Streams
 
 __all__ = ["MeanField"]
@@ -79,10 +80,9 @@ class MeanField(StackPosterior):
 
     def theta(self, draw: WeightDraw) -> Theta:
         """The weights mu + sigma e, with gradients to both."""
-        noise = draw["weights"]
-        means = torch.cat([value.flatten(1) for value in self.stack.parameters.values()], dim=1)
-        flat = torch.addcmul(means.unsqueeze(1), self.spreads.unsqueeze(1), noise).flatten(0, 1)
-        return Theta(self._no_masks(noise.shape[1]), unflatten_like(self.stack.parameters, flat))
+        noise, means = draw["weights"], self.stack.parameters
+        weights = _Weights.apply(self.learned["log_sigma"], noise, *means.values())  # type: ignore[no-untyped-call]
+        return Theta(self._no_masks(noise.shape[1]), dict(zip(means, weights, strict=True)))
 
     def kl(self) -> Tensor:
         """The divergence of normal distributions, `S`."""
@@ -90,14 +90,66 @@ class MeanField(StackPosterior):
 
     def kl_beside_decay(self) -> Tensor:
         """All but the penalty of mu, `S`."""
-        squares = sum_of_squares([self.spreads])
-        return self.weight_penalty * squares - PACE * self.learned["log_sigma"].sum(1) + self._constant()
+        kl: Tensor = _SpreadKL.apply(self.learned["log_sigma"], self.weight_penalty)  # type: ignore[no-untyped-call]
+        return kl + self._constant()
 
     def _constant(self) -> float:
         if self.weight_penalty == 0:
             return 0.0
         n_weights = self.learned["log_sigma"].shape[1]
         return n_weights * (-0.5 * math.log(2 * self.weight_penalty) - 0.5)
+
+
+class _Weights(torch.autograd.Function):
+    """The weights mu + sigma e of D draws, `S D x shape` each, with few passes over memory."""
+
+    @staticmethod
+    def forward(ctx: Any, log_sigma: Tensor, noise: Tensor, *means: Tensor) -> tuple[Tensor, ...]:
+        spreads = (PACE * log_sigma).exp_()
+        ctx.save_for_backward(spreads, noise)
+        weights, start = [], 0
+        for mean in means:
+            own = slice(start, start + mean[0].numel())
+            flat = mean.new_empty(*noise.shape[:2], mean[0].numel())  # its rows stand one behind another
+            torch.addcmul(mean.flatten(1).unsqueeze(1), spreads[:, own].unsqueeze(1), noise[:, :, own], out=flat)
+            weights.append(flat.view(-1, *mean.shape[1:]))
+            start = own.stop
+        return tuple(weights)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        spreads, noise = ctx.saved_tensors
+        n_networks, n_draws, _ = noise.shape
+        of_sigma = torch.empty_like(spreads)
+        of_means, start = [], 0
+        for gradient in gradients:
+            by_draw = gradient.reshape(n_networks, n_draws, -1)
+            own = slice(start, start + by_draw.shape[2])
+            if n_draws == 1:
+                torch.mul(by_draw[:, 0], noise[:, 0, own], out=of_sigma[:, own])
+                of_means.append(gradient)
+            else:
+                of_sigma[:, own] = (by_draw * noise[:, :, own]).sum(1)
+                of_means.append(by_draw.sum(1).view(n_networks, *gradient.shape[1:]))
+            start = own.stop
+        return of_sigma.mul_(spreads).mul_(PACE), None, *of_means
+
+
+class _SpreadKL(torch.autograd.Function):
+    """What sigma adds to the divergence, up to a constant, `S`: the penalty of its squares, less its logarithms."""
+
+    @staticmethod
+    def forward(ctx: Any, log_sigma: Tensor, weight_penalty: float) -> Tensor:
+        squares = (2 * PACE * log_sigma).exp_()
+        ctx.save_for_backward(squares)
+        ctx.weight_penalty = weight_penalty
+        return weight_penalty * squares.sum(1) - PACE * log_sigma.sum(1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (squares,) = ctx.saved_tensors
+        slopes = (2 * PACE * ctx.weight_penalty * squares).sub_(PACE)
+        return slopes.mul_(gradient.unsqueeze(1)), None
 
 
 def _start(value: Tensor, rate: float) -> Tensor:
