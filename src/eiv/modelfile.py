@@ -232,6 +232,7 @@ def _to_file(model: EiVRegressor) -> tuple[dict[str, Any], Arrays]:
     for name, scaler in (("x", model._x_scaler), ("y", model._y_scaler)):
         arrays |= {f"{name}/shift": scaler.shift, f"{name}/scale": scaler.scale}
     arrays |= {"x/spread": model._x_spread, "y_noise": model.y_noise_, "loss_curve": model.loss_curve_}
+    arrays |= {"x/quantiles": model.x_quantiles_, "x/err_median": model.x_err_median_}
     stack = model.posterior_.stack
     for name, value in {**stack.parameters, **stack.constants}.items():
         arrays[f"network/{name}"] = value.detach().cpu().numpy()
@@ -278,6 +279,7 @@ def _from_file(header: dict[str, Any], arrays: Arrays, module: Any, kind: type[M
     model._x_scaler = Scaler(_floats(arrays, "x/shift", n_x), _floats(arrays, "x/scale", n_x))
     model._y_scaler = Scaler(_floats(arrays, "y/shift", n_y), _floats(arrays, "y/scale", n_y))
     model._x_spread, model.y_noise_ = _floats(arrays, "x/spread", n_x), _floats(arrays, "y_noise", n_y)
+    model.x_quantiles_, model.x_err_median_ = _training_rows(arrays, n_x)
     model.loss_curve_ = _floats(arrays, "loss_curve", header["training"]["epochs"], model._n_fitted_networks)
     model.zeta_ess_, model.bound_gap_ = (_optional(header["training"][name]) for name in ("zeta_ess", "bound_gap"))
     model.x_err_ = decode(header["x_err"], arrays)
@@ -290,6 +292,16 @@ def _from_file(header: dict[str, Any], arrays: Arrays, module: Any, kind: type[M
     model.posterior_ = _posterior(model, arrays, path)
     model.set_params(**changed)
     return model
+
+
+def _training_rows(arrays: Arrays, n_x: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What is known of the training rows: quantiles of the features, and their median errors."""
+    quantiles, errors = _floats(arrays, "x/quantiles", 5, n_x), _floats(arrays, "x/err_median", n_x)
+    if not np.isfinite(quantiles).all() or (np.diff(quantiles, axis=0) < 0).any():
+        raise ValueError("the quantiles of its features are not in order")
+    if not ((errors >= 0) & np.isfinite(errors)).all():
+        raise ValueError("the errors of its features are not finite, or negative")
+    return quantiles, errors
 
 
 def _posterior(model: EiVRegressor, arrays: Arrays, path: Path) -> WeightPosterior:
