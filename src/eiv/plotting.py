@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,8 @@ def image(figure: Figure, kind: str) -> bytes:
     """A figure as the content of a file, "svg", "png" or "pdf"; the same figure gives the same bytes."""
     buffer = io.BytesIO()
     metadata: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    with styled():
+    with styled(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in signs that the font does not have
         figure.savefig(buffer, format=kind, metadata=metadata.get(kind))
     return buffer.getvalue()
 

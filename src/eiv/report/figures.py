@@ -13,6 +13,7 @@ from eiv.report.contributions import NOISE, TOGETHER, WEIGHTS, Budget
 from eiv.report.curves import Curve
 from eiv.report.labels import LEVELS, Comparison, Pattern
 from eiv.report.ranges import Ranges
+from eiv.report.words import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +35,7 @@ def budget_figure(budget: Budget, output: str, title: str = "") -> Figure:
         heights, lengths = range(len(names)), np.sqrt(np.maximum(variances, 0))
         bars = axes.barh(heights, lengths, color=[colours.get(name, COLOURS["eiv"]) for name in names])
         shares = variances / budget.total**2
-        words = [f"{length:.3g} ({100 * share:.1f} %)" for length, share in zip(lengths, shares, strict=True)]
+        words = [f"{number(length)} ({100 * share:.1f} %)" for length, share in zip(lengths, shares, strict=True)]
         axes.bar_label(bars, words, padding=3, fontsize=8.5)
         axes.set_yticks(heights, [shortened(name) for name in names])
         axes.set(xlabel=f"u in units of {shortened(output)}", ylim=(len(names) - 0.4, -0.6))
@@ -80,10 +81,7 @@ def calibration_figure(found: Comparison) -> Figure:
         axes.plot(right, right, ":", color="black", linewidth=1)
         axes.plot(right, 100 * covered, ".-", color=COLOURS["eiv"], label="this model")
         axes.set(xlabel="level of the interval, %", ylabel="labels inside, %", xlim=(0, 100), ylim=(0, 100))
-        axes.legend(frameon=False, loc="upper left")
-        axes.text(
-            0.97, 0.05, "below: too sure\nabove: too cautious", transform=axes.transAxes, ha="right", fontsize=8.5
-        )
+        axes.legend(frameon=False, loc="lower right")
     return figure
 
 

@@ -20,7 +20,7 @@ from eiv.report.provenance import header_lines, held_out_scores, output_names
 from eiv.report.ranges import Ranges
 from eiv.report.sample import Sample, predict
 from eiv.report.sections import Output
-from eiv.report.words import counted, number, percent, verdict
+from eiv.report.words import counted, coverage_verdict, number, percent, verdict
 
 if TYPE_CHECKING:
     from eiv import EiVRegressor
@@ -156,7 +156,8 @@ def _summary(
         found.append(
             f"When the model was fitted, {scores['rows']:,.0f} rows were held out. On these the root mean squared "
             f"error was {number(scores['rmse'])} ({number(scores['spread'])} for always predicting the mean), and "
-            f"{percent(scores['coverage_95'])} of the measured values lay in their 95 % interval."
+            f"{percent(scores['coverage_95'])} of the measured values lay in their 95 % interval: "
+            f"{coverage_verdict(scores['coverage_95'], max(1, int(scores['rows'])))}."
         )
     for output in outputs:
         of = f"{output.name}: " if len(outputs) > 1 else ""

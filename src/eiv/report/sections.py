@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from eiv.report.curves import Curve
 from eiv.report.labels import Comparison, Pattern
 from eiv.report.ranges import Ranges
 from eiv.report.sample import Sample
-from eiv.report.words import counted, listed, number, percent
+from eiv.report.words import counted, coverage_verdict, listed, number, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,9 +59,10 @@ def curves_section(output: Output, model: EiVRegressor) -> Section:
         f"{name} {number(error)}" for name, error in zip(output.features, model.x_err_median_, strict=True) if error > 0
     ]
     text.append(
-        f"The bands hold the errors of the inputs (standard deviations): {listed(noisy, 50)}."
+        "The bands take in the errors of the inputs (standard deviations, medians where rows differ): "
+        f"{listed(noisy, 8)}."
         if noisy
-        else "The inputs are taken as exact, so the bands hold no errors of theirs."
+        else "The inputs are taken as exact, so the bands take in no errors of theirs."
     )
     if constant:
         text.append(f"There is no panel for {listed(constant)}, of one and the same value in all training rows.")
@@ -98,7 +99,8 @@ def calibration_section(found: Comparison) -> Section:
     spread = float(np.std(found.residuals / found.p.total))
     text = [
         "An uncertainty means what it says where the interval at 95 % holds 95 % of the measured values, and likewise "
-        "at every other level: where the red line stays in the grey band.",
+        "at every other level: where the red line stays in the grey band. Below it the model is too sure of itself, "
+        "above it too cautious.",
         f"{calibration_sentence(found)} {_elsewhere(found)}",
         f"Residuals divided by their uncertainty spread by {spread:.2f}, where 1 is right.",
     ]
@@ -115,10 +117,8 @@ def calibration_section(found: Comparison) -> Section:
 
 def calibration_sentence(found: Comparison) -> str:
     """Whether the 95 % interval is right."""
-    (inside,), (chance,) = found.covered([0.95]), found.chance([0.95])
-    how = "as it should be, within chance"
-    if abs(inside - 0.95) > chance:
-        how = "too few: the intervals are too narrow" if inside < 0.95 else "too many: the intervals are too wide"
+    (inside,) = found.covered([0.95])
+    how = coverage_verdict(inside, len(found.y))
     return f"Of {counted(len(found.y), 'measured value')}, {percent(inside)} lie in their 95 % interval: {how}."
 
 
@@ -186,8 +186,8 @@ def budget_section(output: Output, where: str) -> Section:
     rows.append([Cell.of("total"), _share(1.0), _cell(budget.total), none, none])
     largest = int(np.argmax(budget.shares))
     text = [
-        f"A measured {output.name} is predicted with a standard uncertainty u of {number(budget.total)} ({where}). Of "
-        f"its variance, most comes from {budget.sources[largest]}: {percent(float(budget.shares[largest]))}.",
+        f"A measured {output.name} is predicted with a standard uncertainty u of {number(budget.total)} ({where}). Its "
+        f"largest source is {budget.sources[largest]}, with {percent(float(budget.shares[largest]))} of the variance.",
     ]
     noisy = np.flatnonzero(budget.variances[1:-2] > 0)
     if len(noisy):
@@ -238,13 +238,13 @@ def ranges_section(outputs: Sequence[Output], sample: Sample, model: EiVRegresso
                 Cell(number(value, 6), float(value))
                 for value in (low[j], high[j], sample.X[:, j].min(), sample.X[:, j].max())
             ),
-            *(Cell.of(int(side[:, j].sum())) for side in (ranges.below, ranges.above)),
+            *(_count(side[:, j].sum()) for side in (ranges.below, ranges.above)),
         ]
         for j in ranges.features.tolist()
     ]
     headings = ("input", "training from", "to", "table from", "to", "rows below", "rows above")
     first = [
-        [Cell.of(int(sample.numbers[i])), Cell.of(_outside(ranges, features, int(i)))]
+        [_count(sample.numbers[i]), Cell.of(_outside(ranges, features, int(i)))]
         for i in np.flatnonzero(ranges.rows)[:_MOST_ROWS]
     ]
     which = "Rows outside" if n_outside <= _MOST_ROWS else f"The first {_MOST_ROWS} of {n_outside:,} rows outside"
@@ -289,6 +289,10 @@ def training_section(model: EiVRegressor) -> Section:
 
 def _figure(name: str, figure: Figure, caption: str) -> HtmlFigure:
     return HtmlFigure(name, image(figure, "svg"), caption)
+
+
+def _count(n: int | np.integer[Any]) -> Cell:
+    return Cell(str(n), float(n))
 
 
 def _cell(value: float) -> Cell:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 _SMALL, _LARGE = 0.02, 0.2  # of the variance of a new label
@@ -18,6 +19,13 @@ def verdict(scores: Mapping[str, float], exact: bool) -> str:
         f"The input errors {how} here: they make up {100 * of_label:.0f} % of the variance of a new label, and "
         f"{100 * of_curve:.0f} % of that of the predicted curve."
     )
+
+
+def coverage_verdict(inside: float, n_rows: int) -> str:
+    """Whether a share of the labels inside their 95 % intervals is right, within two standard deviations of chance."""
+    if abs(inside - 0.95) <= 2 * math.sqrt(0.95 * 0.05 / n_rows):
+        return "as it should be, within chance"
+    return "too few: the intervals are too narrow" if inside < 0.95 else "too many: the intervals are too wide"
 
 
 def number(value: float, digits: int = 3) -> str:
