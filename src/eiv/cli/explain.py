@@ -54,6 +54,7 @@ def explain(
     """
     from eiv.cli.modeltable import ModelTable  # noqa: PLC0415  (slow to import)
     from eiv.report.contributions import Budget  # noqa: PLC0415
+    from eiv.report.figures import shortened  # noqa: PLC0415
     from eiv.report.sample import single_outputs  # noqa: PLC0415
     from eiv.tables import open_table  # noqa: PLC0415
 
@@ -74,8 +75,7 @@ def explain(
         _show_prediction(name, p, level)
         _show_budget(name, budget, _errors(table, chosen))
         if out is not None:
-            title = f"{data.name}, row {row}\n{name} = {p.mean[0]:.4g}, u = {budget.total:.3g}"
-            _draw(out, budget, name, title)
+            _draw(out, budget, f"{data.name}, row {row}\n{shortened(name)} = {p.mean[0]:.4g}, u = {budget.total:.3g}")
 
 
 def _row(table: ModelTable, number: int) -> Rows:
@@ -158,11 +158,11 @@ def _show_budget(name: str, budget: Budget, errors: Array) -> None:
         console.print("All inputs of this row are taken as exact, so none of them has a part in its uncertainty.")
 
 
-def _draw(out: Path, budget: Budget, name: str, title: str) -> None:
+def _draw(out: Path, budget: Budget, title: str) -> None:
     from eiv.files import write_whole  # noqa: PLC0415
     from eiv.plotting import image  # noqa: PLC0415
     from eiv.report.figures import budget_figure  # noqa: PLC0415
 
     with interruptible(out):
-        write_whole(out, image(budget_figure(budget, name, title), out.suffix.lower()[1:]))
+        write_whole(out, image(budget_figure(budget, title), out.suffix.lower()[1:]))
     console.print(f"Picture: {escape(str(out))}", highlight=False)

@@ -26,7 +26,7 @@ _MANY = 400  # points from which on they are drawn as an image
 _MOST_BARS, _LONGEST = 12, 28
 
 
-def budget_figure(budget: Budget, output: str, title: str = "") -> Figure:
+def budget_figure(budget: Budget, title: str = "") -> Figure:
     """Bars of the standard uncertainties that the sources cause, with their shares in the variance of a label."""
     names, variances = budget.largest(_MOST_BARS)
     colours = {WEIGHTS: COLOURS["non_eiv"], TOGETHER: REST["other features"], NOISE: REST["remainder"]}
@@ -38,7 +38,7 @@ def budget_figure(budget: Budget, output: str, title: str = "") -> Figure:
         words = [f"{number(length)} ({100 * share:.1f} %)" for length, share in zip(lengths, shares, strict=True)]
         axes.bar_label(bars, words, padding=3, fontsize=8.5)
         axes.set_yticks(heights, [shortened(name) for name in names])
-        axes.set(xlabel=f"u in units of {shortened(output)}", ylim=(len(names) - 0.4, -0.6))
+        axes.set(xlabel="standard uncertainty u", ylim=(len(names) - 0.4, -0.6))
         axes.set_xlim(0, 1.6 * lengths.max())
         figure.suptitle(title, fontsize=9.5)
     return figure

@@ -206,7 +206,7 @@ def budget_section(output: Output, where: str) -> Section:
     table = HtmlTable(f"Uncertainty budget; u in units of {output.name}", headings, rows)
     figure = _figure(
         "budget-bars",
-        draw.budget_figure(budget, output.name),
+        draw.budget_figure(budget),
         f"Standard uncertainties u, and shares of the variance, of a measured {output.name}.",
     )
     return Section("budget", "Uncertainty budget", text, [figure], [table])
