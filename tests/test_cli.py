@@ -53,7 +53,7 @@ def test_datasets_lists_all_thirteen(run, monkeypatch, tmp_path):
         (["reproduce", "--profile", "slow"], "profile must be one of quick, full"),
         (["reproduce", "--only", "boston"], "'boston'"),
         (["reproduce", "--networks", "0"], "at least 1"),
-        (["report", "nowhere"], "networks.csv is missing"),
+        (["report", "nowhere"], "There is no model file and no folder nowhere"),
         (["reproduce", "--seed", "-1"], "equal to 0"),
         (["study", "posteriors", "--families", "swag,dropout"], "got 'dropout'"),
         (["fry"], "fry"),

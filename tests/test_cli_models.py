@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 
 from eiv import EiVRegressor
-from eiv.cli import fit as fit_command
 from eiv.modelfile import load_model, read_header
+from eiv.report.words import verdict
 from eiv.tables import reading
 from test_cli import run  # noqa: F401  (a fixture)
 from test_modelfile import forged
@@ -377,7 +377,7 @@ def test_prefix(model, run):  # noqa: F811
 )
 def test_verdict(aleatoric, words):
     scores = {"aleatoric": aleatoric, "epistemic": 0.1, "total": float(np.hypot(1, aleatoric))}
-    assert words in fit_command.verdict(scores, exact=False)
+    assert words in verdict(scores, exact=False)
 
 
 def hears_interrupts():

@@ -196,6 +196,38 @@ def test_from_gpu_to_cpu(tmp_path, monkeypatch):
     np.testing.assert_allclose(loaded.predict(X), model.predict(X), atol=0.05)
 
 
+def test_what_is_known_of_the_training_rows(tmp_path):
+    X, y = table()
+    errors = np.abs(X) / 10
+    model = EiVRegressor(**FAST).fit(X, y, X_err=errors)
+    np.testing.assert_array_equal(model.x_quantiles_, np.percentile(X, [0, 5, 50, 95, 100], axis=0))
+    np.testing.assert_array_equal(model.x_err_median_, np.median(errors, axis=0))
+    model.save(tmp_path / "m.eiv")
+    loaded = EiVRegressor.load(tmp_path / "m.eiv")
+    np.testing.assert_array_equal(loaded.x_quantiles_, model.x_quantiles_)
+    np.testing.assert_array_equal(loaded.x_err_median_, model.x_err_median_)
+    covariance = EiVRegressor([[0.04, 0.01], [0.01, 0.02]], **FAST).fit(X, y)
+    np.testing.assert_allclose(covariance.x_err_median_**2, [0.04, 0.02])
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("x_quantiles_", lambda values: values[::-1].copy(), "not in order"),
+        ("x_quantiles_", lambda values: np.full_like(values, np.nan), "not in order"),
+        ("x_err_median_", lambda values: -values, "negative"),
+        ("x_err_median_", lambda values: values[:1], "shape"),
+    ],
+)
+def test_wrong_summaries_are_refused(tmp_path, name, change, message):
+    X, y = table()
+    model = EiVRegressor(0.1, **FAST).fit(X, y)
+    setattr(model, name, change(getattr(model, name)))
+    model.save(tmp_path / "m.eiv")
+    with pytest.raises(ModelFileError, match=message):
+        EiVRegressor.load(tmp_path / "m.eiv")
+
+
 def test_what_cannot_be_saved(tmp_path):
     X, y = table()
     with pytest.raises(NotFittedError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -26,7 +27,6 @@ from eiv.posteriors import (
     MeanField,
     VariationalDropout,
 )
-from eiv.posteriors.base import unflatten_like
 
 if TYPE_CHECKING:
     from eiv.regressor import EiVRegressor
@@ -199,9 +199,9 @@ def _weights(graph: _Graph, model: EiVRegressor) -> list[tuple[str, str]]:
     parameters = {name: of_network(value, name) for name, value in posterior.stack.parameters.items()}
     shapes = {name: tuple(value.shape[1:]) for name, value in posterior.stack.parameters.items()}
     if isinstance(posterior, MeanField):
-        spreads = unflatten_like(posterior.stack.parameters, posterior.spreads)
-        for name, mean in parameters.items():
-            moved = graph.add("Mul", of_network(spreads[name]), noise(name, shapes[name]))
+        spreads = posterior.spreads.split([math.prod(shape) for shape in shapes.values()], dim=1)
+        for (name, mean), spread in zip(parameters.items(), spreads, strict=True):
+            moved = graph.add("Mul", of_network(spread.unflatten(1, shapes[name])), noise(name, shapes[name]))
             parameters[name] = graph.add("Add", mean, moved)
     if isinstance(posterior, SWAG):
         rank = next(value.shape[1] for name, value in posterior.kept.items() if name.startswith("path."))

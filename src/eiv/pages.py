@@ -54,16 +54,29 @@ class HtmlTable:
 
 @dataclass(frozen=True)
 class HtmlFigure:
-    """A figure of a page: an SVG file that goes into the page, and words for it."""
+    """A figure of a page: an SVG that goes into the page, and words for it."""
 
     name: str
-    path: Path
+    svg: bytes
     caption: str
 
     @property
     def source(self) -> str:
         """The figure itself, as an address."""
-        return "data:image/svg+xml;base64," + base64.b64encode(self.path.read_bytes()).decode()
+        return "data:image/svg+xml;base64," + base64.b64encode(self.svg).decode()
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page: sentences, figures, tables, tables to unfold, and a legend of colours."""
+
+    name: str
+    title: str
+    text: Sequence[str]
+    figures: Sequence[HtmlFigure] = ()
+    tables: Sequence[HtmlTable] = ()
+    folded: Sequence[HtmlTable] = ()
+    legend: Sequence[tuple[str, str]] = ()
 
 
 def write_page(path: Path, template: str, **content: Any) -> None:

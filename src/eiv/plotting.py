@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.files import written_whole
+from eiv.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,6 +31,7 @@ _STYLE: Any = {
     "axes.titlesize": 10,
     "figure.dpi": 160,
     "svg.hashsalt": "eiv",  # the same figure gives the same file
+    "text.parse_math": False,  # a name may hold the sign $
 }
 
 
@@ -49,12 +52,20 @@ def new_figure(n_rows: int, n_columns: int, size: tuple[float, float], **options
     return figure, figure.subplots(n_rows, n_columns, squeeze=False, **options)
 
 
+def image(figure: Figure, kind: str) -> bytes:
+    """A figure as the content of a file, "svg", "png" or "pdf"; the same figure gives the same bytes."""
+    buffer = io.BytesIO()
+    metadata: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with styled(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in signs that the font does not have
+        figure.savefig(buffer, format=kind, metadata=metadata.get(kind))
+    return buffer.getvalue()
+
+
 def save(figure: Figure, path: Path) -> None:
     """Write a figure as SVG and as PNG, `path` without its ending."""
     for kind in ("svg", "png"):
-        with written_whole(path.with_suffix(f".{kind}")) as part, styled():
-            metadata = {"Date": None} if kind == "svg" else None
-            figure.savefig(part, format=kind, metadata=metadata)
+        write_whole(path.with_suffix(f".{kind}"), image(figure, kind))
 
 
 def budget_figure(

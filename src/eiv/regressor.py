@@ -20,7 +20,7 @@ from eiv.budget import BudgetSampler
 from eiv.fitting import DTYPES, Table, device_of, fit_stack, input_prior_of
 from eiv.graphs import matmul_precision
 from eiv.inputs import ZETA_DRAWS, InputPrior, LearnedPrior, RelativeError, ZetaPosterior
-from eiv.inputs.errors import check_x_err, named_errors
+from eiv.inputs.errors import check_x_err, named_errors, standard_deviations
 from eiv.noise import NOISE_RULES
 from eiv.posteriors import FAMILIES
 from eiv.prediction import Prediction
@@ -31,6 +31,7 @@ from eiv.streams import network_seeds
 __all__ = ["EiVRegressor", "fit_splits"]
 
 Array = NDArray[np.float64]
+X_QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)  # of the training rows, kept as `x_quantiles_`
 _MOST_ZETAS = 5  # of a block of a prediction: as many as its thetas
 _KEPT_DRAWS = 2**26  # values of draws that a prediction keeps without being asked to
 _SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
@@ -102,6 +103,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_outputs_: n_y.
         x_err_: `n_x`, or a covariance `n_x x n_x`, the error that prediction takes where none is given; None after a
             fit with an error a row.
+        x_quantiles_: `5 x n_x`, the least value of each feature in the training rows, its 5 %, 50 % and 95 % quantiles
+            and its greatest value.
+        x_err_median_: `n_x`, the median error of each feature in the training rows.
         input_prior_: the input prior, where it was learned as it was found.
         y_noise_: `n_y`, sigma_y in units of y (the root mean square over the networks).
         loss_curve_: `epochs x n_networks`, the course of eq. (mcloss).
@@ -446,8 +450,12 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._x_spread = x.std(0)
         y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape)
         if X_err is not None:
-            return Table(x, self._errors("X_err", X_err, len(x)), outputs, y_errors)
-        return Table(x, self._errors("x_err", 0.0 if self.x_err is None else self.x_err), outputs, y_errors)
+            errors = self._errors("X_err", X_err, len(x))
+        else:
+            errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err)
+        self.x_quantiles_ = np.quantile(x, X_QUANTILES, axis=0)
+        self.x_err_median_ = np.median(standard_deviations(errors), axis=0)
+        return Table(x, errors, outputs, y_errors)
 
     def _errors(self, name: str, errors: Any, n_rows: int | None = None) -> Array:
         """Checked errors in the order of the features, in one of the forms of `eiv.inputs.errors`."""

@@ -1,7 +1,6 @@
 """The page of a run, in a real browser where there is one."""
 
 import re
-import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -63,23 +62,6 @@ def test_words_from_the_tables_are_escaped(tmp_path):
 )
 def test_cells(cell, text):
     assert cell.text == text
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if shutil.which("chromium") is None or shutil.which("chromedriver") is None:
-        pytest.skip("Chromium and ChromeDriver are not installed")
-    webdriver = pytest.importorskip("selenium.webdriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for flag in ("headless", "no-sandbox", "disable-gpu", "no-first-run", "disable-background-networking"):
-        options.add_argument(f"--{flag}")
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('browser')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(executable_path=shutil.which("chromedriver"))
-    driver = webdriver.Chrome(options=options, service=service)
-    yield driver
-    driver.quit()
 
 
 def test_in_a_browser_it_loads_without_errors_and_shows_every_figure(browser, page):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from eiv.cli import datasets, fit, info, predict, report, reproduce, study  # noqa: F401  (each adds its command)
+from eiv.cli import datasets, explain, fit, info, predict, report, reproduce, study  # noqa: F401  (each adds its command)
 from eiv.cli.app import app, complain, show_warning
 from eiv.cli.app import console as console
 from eiv.cli.app import errors as errors

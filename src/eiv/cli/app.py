@@ -19,7 +19,8 @@ app = typer.Typer(
     name="eiv",
     help="Regression for inputs that carry error bars (Errors-in-Variables).\n\n"
     "From a table to an answer: `eiv fit` learns a model from a table, `eiv predict` applies it to new rows with an "
-    "uncertainty for each, `eiv info` says what a model file holds.",
+    "uncertainty for each, `eiv explain` says where that of one row comes from, `eiv report` makes a page to show, "
+    "`eiv info` says what a model file holds.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from eiv.cli.options import FitOptions
 
 _LEAST_HELD_OUT = 5  # rows from which on scores say something
-_SMALL, _LARGE = 0.02, 0.2  # of the variance of a new label
 
 
 @app.command()
@@ -196,6 +195,8 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
 
 
 def _show_scores(scores: dict[str, float], table: TrainingTable) -> None:
+    from eiv.report.words import verdict  # noqa: PLC0415
+
     shown = Table(title=f"On {scores['rows']:,.0f} rows that were held out", title_justify="left", show_header=False)
     shown.add_column("")
     shown.add_column("", justify="right")
@@ -208,19 +209,6 @@ def _show_scores(scores: dict[str, float], table: TrainingTable) -> None:
     shown.add_row("  from the noise of the target", f"{scores['noise']:.4g}")
     console.print(shown)
     console.print(verdict(scores, table.spec.is_exact), highlight=False)
-
-
-def verdict(scores: dict[str, float], exact: bool) -> str:
-    """A plain sentence on whether the errors of the inputs matter."""
-    if exact:
-        return "Whether input errors matter here cannot be said: none were given."
-    of_label = (scores["aleatoric"] / scores["total"]) ** 2
-    of_curve = scores["aleatoric"] ** 2 / (scores["aleatoric"] ** 2 + scores["epistemic"] ** 2)
-    how = "hardly matter" if of_label < _SMALL else "matter" if of_label < _LARGE else "matter a lot"
-    return (
-        f"The input errors {how} here: they make up {100 * of_label:.0f} % of the variance of a new label, and "
-        f"{100 * of_curve:.0f} % of that of the predicted curve."
-    )
 
 
 def _notes(

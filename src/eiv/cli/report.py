@@ -1,25 +1,161 @@
-"""`eiv report`: the page of a reproduction."""
+"""`eiv report`: the page of a model, or of a reproduction."""
 
 from __future__ import annotations
 
+import hashlib
+import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
+from rich.markup import escape
 
-from eiv.cli.app import app, console
+from eiv.cli.app import app, check_output, console, errors, interruptible
+
+if TYPE_CHECKING:
+    from eiv import EiVRegressor
+    from eiv.cli.modeltable import ModelTable
+    from eiv.report import Sample
+
+_ENDINGS = (".html", ".htm")
+_MOST_ROWS = 10_000  # that a page looks at
 
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a reproduction.")],
+    subject: Annotated[
+        Path, typer.Argument(metavar="MODEL|DIR", help="A model file, or the folder of a reproduction.")
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Argument(help="For a model: a table to look at it with, best one that it has not learned from."),
+    ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="The page; DIR/report.html by default. Markdown where it ends in .md."),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="PAGE",
+            help="The page; by default MODEL with the ending .html, or DIR/report.html. For a folder also Markdown, "
+            "where it ends in .md.",
+        ),
     ] = None,
+    x_err: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL=VALUE",
+            help="Errors of the rows of DATA instead of those that `eiv fit` was told, in the same forms.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="The column of DATA with measured values; by default the model's target."),
+    ] = None,
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Go on without rows whose inputs are missing or infinite.")
+    ] = False,
+    separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not told.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not told.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the PAGE of a model if it is there.")] = False,
 ) -> None:
-    """Make the page of a run again from its tables, without training."""
+    """Write one self-contained page on a model, or make that of a reproduction again.
+
+    Of a model: the curve along each input with its uncertainty, the uncertainty budget, settings and where it comes
+    from. With DATA also calibration and residuals, and where inputs leave the range that the model was trained in.
+    """
+    started = time.perf_counter()
+    if subject.is_file():
+        page = out or subject.with_suffix(".html")
+        if page.suffix.lower() not in _ENDINGS:
+            raise ValueError(f"{page}: the page of a model can be written as {' or '.join(_ENDINGS)}.")
+        check_output(page, force, subject, *([] if data is None else [data]))
+        with interruptible(page):
+            _of_model(subject, data, page, x_err, target, drop_missing, separator, decimal)
+    elif subject.is_dir():
+        if data is not None:
+            raise ValueError(f"{subject} is the folder of a reproduction, which takes no table.")
+        page = _of_reproduction(subject, out)
+    else:
+        raise FileNotFoundError(f"There is no model file and no folder {subject}.")
+    console.print(f"Report: {escape(str(page))}   ({time.perf_counter() - started:.0f} s)", highlight=False)
+
+
+def _of_reproduction(folder: Path, out: Path | None) -> Path:
     from eiv.paper.report import write_report  # noqa: PLC0415
     from eiv.paper.tables import Tables  # noqa: PLC0415
 
-    console.print(f"Report: {write_report(Tables.read(folder), folder, out)}")
+    return write_report(Tables.read(folder), folder, out)
+
+
+def _of_model(
+    model_file: Path,
+    data: Path | None,
+    page: Path,
+    x_err: list[str] | None,
+    target: str | None,
+    drop_missing: bool,
+    separator: str | None,
+    decimal: str | None,
+) -> None:
+    from eiv.cli.modeltable import ModelTable  # noqa: PLC0415  (slow to import)
+    from eiv.modelfile import load_model, read_header  # noqa: PLC0415
+    from eiv.report import write_model_page  # noqa: PLC0415
+    from eiv.tables import open_table  # noqa: PLC0415
+
+    files = [("model file", model_file)]
+    model: EiVRegressor
+    header: Mapping[str, Any]
+    sample: Sample | None
+    if data is None:
+        if x_err or target:
+            raise ValueError(f"{'--x-err' if x_err else '--target'} is about a table; give one after {model_file}.")
+        model, header, sample = load_model(model_file), read_header(model_file), None
+    else:
+        files.append(("table", data))
+        table = ModelTable.opened(model_file, open_table(data, separator, decimal), x_err)
+        with errors.status("reading"):
+            sample = _sample(table, _targets(table, target), drop_missing)
+        model, header = table.model, table.header
+    lines = [("page made", time.strftime("%Y-%m-%d"))]
+    lines += [(what, f"{path.name}, SHA-256 {_digest(path)[:16]}…") for what, path in files]
+    with errors.status("predicting") as status:
+        write_model_page(page, model, header, sample, lines, status.update)
+
+
+def _targets(table: ModelTable, target: str | None) -> tuple[str, ...]:
+    """The columns that hold measured outputs, none where the table has not all of them."""
+    from eiv.tables.reading import check_columns  # noqa: PLC0415
+
+    if target is not None:
+        if len(table.outputs) > 1:
+            raise ValueError(f"--target: the model has {len(table.outputs)} outputs: {', '.join(table.outputs)}.")
+        check_columns(table.source, [target], "--target")
+        return (target,)
+    return table.outputs if set(table.outputs) <= set(table.source.columns) else ()
+
+
+def _sample(table: ModelTable, targets: tuple[str, ...], drop_missing: bool) -> Sample:
+    """Rows of the table, every k-th of them where there are too many, read a piece at a time."""
+    from eiv.report import Sample  # noqa: PLC0415
+
+    pieces: list[Sample] = []
+    step = 1
+    for rows, good in table.chunks(drop_missing):
+        X, X_err = table.inputs(rows, good)
+        y = np.column_stack([rows.numbers(name)[good] for name in targets]) if targets else None
+        numbers = rows.first + 1 + np.flatnonzero(good)
+        pieces.append(Sample(X, X_err, y, numbers, len(X), table.source.path.name, len(rows) - len(X)))
+        while (rows.first + len(rows)) / step > _MOST_ROWS:
+            step *= 2
+        pieces = [piece.take((piece.numbers - 1) % step == 0) for piece in pieces]
+    sample = Sample.joined(pieces)
+    if not len(sample):
+        raise ValueError(f"{table.source.path}: every row holds missing or infinite values.")
+    return sample
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

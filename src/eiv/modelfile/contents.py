@@ -70,6 +70,7 @@ def to_file(model: EiVRegressor) -> tuple[dict[str, Any], Arrays]:
     for name, scaler in (("x", model._x_scaler), ("y", model._y_scaler)):
         arrays |= {f"{name}/shift": scaler.shift, f"{name}/scale": scaler.scale}
     arrays |= {"x/spread": model._x_spread, "y_noise": model.y_noise_, "loss_curve": model.loss_curve_}
+    arrays |= {"x/quantiles": model.x_quantiles_, "x/err_median": model.x_err_median_}
     stack = model.posterior_.stack
     for name, value in {**stack.parameters, **stack.constants}.items():
         arrays[f"network/{name}"] = value.detach().cpu().numpy()
@@ -112,6 +113,7 @@ def from_file(header: dict[str, Any], arrays: Arrays, module: Any, kind: type[Mo
     model._seed, model._n_fitted_networks = header["seed"], header["n_networks"]
     model._x_scaler, model._y_scaler = _scaler(arrays, "x", n_x), _scaler(arrays, "y", n_y)
     model._x_spread, model.y_noise_ = _spreads(arrays, "x/spread", n_x), _spreads(arrays, "y_noise", n_y)
+    model.x_quantiles_, model.x_err_median_ = _quantiles(arrays, n_x), _spreads(arrays, "x/err_median", n_x)
     model.loss_curve_ = _floats(arrays, "loss_curve", header["training"]["epochs"], model._n_fitted_networks)
     model.zeta_ess_, model.bound_gap_ = (header["training"][name] for name in ("zeta_ess", "bound_gap"))
     model.x_err_ = _x_err(decode(header["x_err"], arrays), n_x)
@@ -213,6 +215,13 @@ def _spreads(arrays: Arrays, name: str, n: int) -> NDArray[np.float64]:
     values = _floats(arrays, name, n)
     if not ((values >= 0) & (values < np.inf)).all():
         raise ValueError(f"{name} must not be negative or infinite")
+    return values
+
+
+def _quantiles(arrays: Arrays, n_x: int) -> NDArray[np.float64]:
+    values = _floats(arrays, "x/quantiles", 5, n_x)
+    if not np.isfinite(values).all() or (np.diff(values, axis=0) < 0).any():
+        raise ValueError("the quantiles of its features are not in order")
     return values
 
 

@@ -114,6 +114,10 @@ def write_study_page(page: StudyPage, path: Path) -> Path:
     for section in page.sections:
         for drawing in section.figures:
             save(drawing.figure, folder / drawing.name)
-        figures.append([HtmlFigure(one.name, folder / f"{one.name}.svg", one.caption) for one in section.figures])
-    write_page(path, "study.md.j2" if markdown else "study.html.j2", page=page, figures=figures)
+        figures.append(
+            [HtmlFigure(one.name, (folder / f"{one.name}.svg").read_bytes(), one.caption) for one in section.figures]
+        )
+    write_page(
+        path, "study.md.j2" if markdown else "study.html.j2", page=page, figures=figures, figures_folder=folder.name
+    )
     return path

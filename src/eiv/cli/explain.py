@@ -1,0 +1,168 @@
+"""`eiv explain`: the uncertainty budget of one row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.bar import Bar
+from rich.markup import escape
+from rich.table import Table
+
+from eiv.cli.app import app, check_output, console, interruptible
+
+if TYPE_CHECKING:
+    from eiv import Prediction
+    from eiv.cli.modeltable import ModelTable
+    from eiv.report.contributions import Budget
+    from eiv.tables import Rows
+
+Array = NDArray[np.float64]
+_KINDS = (".png", ".svg", ".pdf")
+_BAR = 12  # characters
+
+
+@app.command()
+def explain(
+    model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
+    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet or Excel (.xlsx).")],
+    row: Annotated[
+        int, typer.Option(metavar="N", help="Which row: 1 is the first one below the names of the columns.")
+    ],
+    x_err: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL=VALUE",
+            help="Errors of this row instead of those that `eiv fit` was told, in the same forms.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="PICTURE", help="The budget as a picture: .png, .svg, .pdf.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
+    separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not told.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not told.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace PICTURE if it is there.")] = False,
+) -> None:
+    """Show where the uncertainty of one row's prediction comes from: its uncertainty budget.
+
+    For each input: its value, its error, and how much of the uncertainty that error causes, beside what the training
+    rows leave open about the curve and the noise of a measured value.
+    """
+    from eiv.cli.modeltable import ModelTable  # noqa: PLC0415  (slow to import)
+    from eiv.report.contributions import Budget  # noqa: PLC0415
+    from eiv.report.figures import shortened  # noqa: PLC0415
+    from eiv.report.sample import single_outputs  # noqa: PLC0415
+    from eiv.tables import open_table  # noqa: PLC0415
+
+    if not 0 < level < 1:
+        raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
+    if out is not None:
+        if out.suffix.lower() not in _KINDS:
+            raise ValueError(f"{out}: a picture can be written as {', '.join(_KINDS)}; choose one of these endings.")
+        check_output(out, force, data, model_file)
+    table = ModelTable.opened(model_file, open_table(data, separator, decimal), x_err)
+    if out is not None and len(table.outputs) > 1:
+        raise ValueError(f"-o: {model_file} has {len(table.outputs)} outputs; a picture shows one only.")
+    chosen = _row(table, row)
+    predictions = single_outputs(table.predict(chosen, np.ones(1, dtype=bool), budget=True))
+    _show_inputs(table, chosen, row)
+    for name, p in zip(table.outputs, predictions, strict=True):
+        budget = Budget.of(p, table.features)
+        _show_prediction(name, p, level)
+        _show_budget(name, budget, _errors(table, chosen))
+        if out is not None:
+            _draw(out, budget, f"{data.name}, row {row}\n{shortened(name)} = {p.mean[0]:.4g}, u = {budget.total:.3g}")
+
+
+def _row(table: ModelTable, number: int) -> Rows:
+    """One row of a table, and nothing else of it: other rows may be amiss."""
+    from eiv.cli.data import Missing  # noqa: PLC0415
+    from eiv.tables import Rows, TableError  # noqa: PLC0415
+
+    n_rows = 0
+    for rows in table.source.chunks():
+        n_rows = rows.first + len(rows)
+        if rows.first < number <= n_rows:
+            chosen = Rows(table.source, rows.cells.slice(number - 1 - rows.first, 1), number - 1)
+            missing = Missing.of(table.numbers(chosen))
+            if missing.n_bad:
+                place = f"{table.source.path}, {table.source.place(number - 1)}"
+                raise TableError(f"{place}: column {next(iter(missing.columns))!r} holds a missing or infinite value.")
+            return chosen
+    raise ValueError(f"--row must be from 1, the first row below the names, to {n_rows:,}, got {number}.")
+
+
+def _errors(table: ModelTable, row: Rows) -> Array:
+    """The error of each input of one row, `n_x`."""
+    from eiv.inputs.errors import standard_deviations  # noqa: PLC0415
+
+    errors = np.asarray(table.model.x_err_)[None] if table.spec is None else np.atleast_2d(table.spec.of(row))
+    return np.asarray(standard_deviations(errors)[0])
+
+
+def _show_inputs(table: ModelTable, row: Rows, number: int) -> None:
+    low, high = table.model.x_quantiles_[0], table.model.x_quantiles_[-1]
+    place = f"{table.source.path}, row {number} ({table.source.place(number - 1)})"
+    shown = Table(title=escape(place), title_justify="left")
+    for heading in ("input", "value", "error", "in training"):
+        shown.add_column(heading, overflow="fold", justify="left" if heading == "input" else "right")
+    for j, (name, error) in enumerate(zip(table.features, _errors(table, row), strict=True)):
+        value = row.numbers(name)[0]
+        outside = "" if low[j] <= value <= high[j] else "[bold yellow]outside[/] "
+        shown.add_row(
+            escape(name),
+            f"{value:.6g}",
+            f"{error:.4g}" if error else "exact",
+            f"{outside}{low[j]:.4g} to {high[j]:.4g}",
+        )
+    console.print(shown)
+
+
+def _show_prediction(name: str, p: Prediction, level: float) -> None:
+    shown = Table(title=f"Prediction of {escape(name)}", title_justify="left", show_header=False)
+    shown.add_column("")
+    shown.add_column("", justify="right")
+    shown.add_row("prediction", f"{p.mean[0]:.6g}")
+    shown.add_row("uncertainty of the true value (std)", f"{p.std[0]:.4g}")
+    shown.add_row("  from the fitted curve (epistemic)", f"{p.epistemic[0]:.4g}")
+    shown.add_row("  from the input errors (aleatoric)", f"{p.aleatoric[0]:.4g}")
+    shown.add_row("noise of a measured value", f"{p.noise[0]:.4g}")
+    shown.add_row("uncertainty of a measured value (total)", f"{p.total[0]:.4g}")
+    for what, of in (("true value", "function"), ("measured value", "label")):
+        low, high = p.interval(level, of=of)  # type: ignore[arg-type]
+        shown.add_row(f"{100 * level:g} % interval of the {what}", f"{low[0]:.5g} to {high[0]:.5g}")
+    console.print(shown, highlight=False)
+
+
+def _show_budget(name: str, budget: Budget, errors: Array) -> None:
+    """Each source's share of the variance of a measured value and of the inputs' part, and its u as number and bar."""
+    shown = Table(title=f"Uncertainty budget of a measured {escape(name)}", title_justify="left")
+    shown.add_column("source", overflow="fold")
+    for heading in ("of variance", "of inputs", "u"):
+        shown.add_column(heading, justify="right")
+    shown.add_column("", width=_BAR)
+    of_inputs = ["", *("" if np.isnan(share) else f"{100 * share:.1f} %" for share in budget.of_inputs), ""]
+    lengths = np.nan_to_num(budget.uncertainties)
+    columns = zip(budget.sources, budget.shares, of_inputs, budget.uncertainties, lengths, strict=True)
+    for source, share, of_input, u, length in columns:
+        bar = Bar(lengths.max(), 0, length, width=_BAR)
+        shown.add_row(escape(source), f"{100 * share:.1f} %", of_input, "–" if np.isnan(u) else f"{u:.4g}", bar)
+    shown.add_section()
+    shown.add_row("total", "100.0 %", "", f"{budget.total:.4g}", "")
+    console.print(shown, highlight=False)
+    if not errors.any():
+        console.print("All inputs of this row are taken as exact, so none of them has a part in its uncertainty.")
+
+
+def _draw(out: Path, budget: Budget, title: str) -> None:
+    from eiv.files import write_whole  # noqa: PLC0415
+    from eiv.plotting import image  # noqa: PLC0415
+    from eiv.report.figures import budget_figure  # noqa: PLC0415
+
+    with interruptible(out):
+        write_whole(out, image(budget_figure(budget, title), out.suffix.lower()[1:]))
+    console.print(f"Picture: {escape(str(out))}", highlight=False)

@@ -1,0 +1,124 @@
+"""A model and a table of rows for it: which columns it takes, and with which errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from eiv import EiVRegressor, Prediction
+    from eiv.tables import ErrorSpec, Rows, Source
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ModelTable:
+    """A model, a table that it can be applied to, and what is known of the table's errors."""
+
+    model: EiVRegressor
+    header: Mapping[str, Any]
+    source: Source
+    features: tuple[str, ...]
+    outputs: tuple[str, ...]
+    spec: ErrorSpec | None
+
+    @classmethod
+    def opened(cls, model_file: Path, source: Source, x_err: list[str] | None) -> ModelTable:
+        """Load the model and check that the table has what it needs."""
+        from eiv.modelfile import load_model, read_header  # noqa: PLC0415
+        from eiv.report.provenance import output_names  # noqa: PLC0415
+        from eiv.tables.reading import check_columns  # noqa: PLC0415
+
+        header = read_header(model_file)
+        model: EiVRegressor = load_model(model_file)
+        named = header["features"]["names"]
+        if named is None and len(source.columns) != model.n_features_in_:
+            raise ValueError(
+                f"{model_file} knows no names of its {model.n_features_in_} features, so {source.path} must have these "
+                f"columns only, in their order; it has {len(source.columns)}."
+            )
+        features = tuple(named or source.columns)
+        check_columns(source, features, f"a feature of {model_file}")
+        spec = _errors(model_file, header["notes"], features, source, x_err)
+        if spec is None and model.x_err_ is None:
+            raise ValueError(
+                f"{model_file} was fitted with an error for each row; give those of {source.path}: --x-err."
+            )
+        if spec is not None:
+            check_columns(source, spec.columns, "errors; others can be given with --x-err")
+        return cls(model, header, source, features, output_names(header), spec)
+
+    def numbers(self, rows: Rows) -> dict[str, Array]:
+        """The columns that the model reads, as numbers."""
+        columns = (*self.features, *(self.spec.columns if self.spec else ()))
+        return {name: rows.numbers(name) for name in columns}
+
+    def chunks(self, drop_missing: bool) -> Iterator[tuple[Rows, NDArray[np.bool_]]]:
+        """Pieces of the table, and which of their rows can be used: all of them, but with `drop_missing`."""
+        from eiv.cli.data import Missing  # noqa: PLC0415
+
+        chunks = self.source.chunks()
+        for rows in chunks:
+            missing = Missing.of(self.numbers(rows))
+            if missing.n_bad and not drop_missing:  # count them to the end of the table before anything is said
+                pieces = [self.numbers(rows), *map(self.numbers, chunks)]
+                columns = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+                Missing.of(columns).check(rows, drop=False)
+            yield rows, missing.good
+
+    def inputs(self, rows: Rows, good: NDArray[np.bool_]) -> tuple[Array, Array | None]:
+        """X, `good rows x n_x`, and X_err as the model takes it: None for that of the fit."""
+        X = np.column_stack([rows.numbers(name)[good] for name in self.features])
+        X_err = None if self.spec is None else self.spec.of(rows)
+        return X, X_err[good] if X_err is not None and X_err.ndim == 2 else X_err
+
+    def predict(self, rows: Rows, good: NDArray[np.bool_], budget: bool = False) -> Prediction:
+        """The prediction of the good rows; an error says where in the file they are."""
+        import pandas as pd  # noqa: PLC0415
+
+        X, X_err = self.inputs(rows, good)
+        table: Any = pd.DataFrame(X, columns=list(self.features)) if hasattr(self.model, "feature_names_in_") else X
+        try:
+            return self.model.predict_distribution(table, X_err=X_err, keep_draws=False, budget=budget)
+        except ValueError as error:
+            raise ValueError(f"{self.source.path}, rows from {self.source.place(rows.first)} on: {error}") from error
+
+
+def _errors(
+    model_file: Path, notes: Mapping[str, Any], features: tuple[str, ...], source: Source, x_err: list[str] | None
+) -> ErrorSpec | None:
+    """The errors that were told now, or else at the fit; None where the model knows them itself."""
+    from eiv.modelfile import ModelFileError  # noqa: PLC0415
+    from eiv.tables import ErrorSpec  # noqa: PLC0415
+
+    if x_err:
+        spec = ErrorSpec.parse(x_err, features, source.columns)
+        spreads: Any = notes.get("spreads")
+        if any(term.kind == "spread" for term in spec.terms.values()):
+            if not _are_spreads(spreads, features):
+                raise ValueError(f"--x-err: {model_file} does not know the spread of its training rows; give numbers.")
+            spec = spec.with_spreads(spreads)
+        return spec
+    if "x_err" not in notes:
+        return None
+    try:
+        spec = ErrorSpec.from_json(notes["x_err"])
+    except ValueError as error:
+        raise ModelFileError(f"{model_file}: {error}.") from error
+    if tuple(spec.terms) != features:
+        raise ModelFileError(f"{model_file}: its errors are not those of its features.")
+    return None if spec.is_constant else spec
+
+
+def _are_spreads(spreads: Any, features: tuple[str, ...]) -> bool:
+    return (
+        isinstance(spreads, dict)
+        and set(spreads) == set(features)
+        and all(isinstance(spread, int | float) for spread in spreads.values())
+    )

@@ -1,0 +1,6 @@
+"""The page of a model: its curves, calibration, uncertainty budget, and where inputs leave its range."""
+
+from eiv.report.page import write_model_page
+from eiv.report.sample import Sample
+
+__all__ = ["Sample", "write_model_page"]

@@ -1,0 +1,114 @@
+"""How predictions compare with measured labels: calibration, residuals, and what is left in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eiv.metrics import calibration_curve, rmse
+from eiv.prediction import Prediction
+
+__all__ = ["Comparison", "Pattern"]
+
+Array = NDArray[np.float64]
+LEVELS = np.arange(0.05, 1.0, 0.05)
+_GROUPS = 10
+
+
+@dataclass(frozen=True)
+class Pattern:
+    r"""What a quantity tells of the residuals: their means in groups of rows with similar values.
+
+    .. math:: \eta^2 = \sum_g n_g (\bar r_g - \bar r)^2 \Big/ \sum_i (r_i - \bar r)^2
+
+    Attributes:
+        centres: `groups`, the mean of the quantity in each.
+        means: `groups`, the mean residual in each.
+        errors: `groups`, their standard errors; NaN for a group of one row.
+        explained: eta^2, the share of the residuals' variance that the means explain.
+        by_chance: what they would explain on average if there were nothing to explain.
+
+    Examples:
+        >>> x = np.repeat([0.0, 1.0], 50)
+        >>> found = Pattern.of(x, np.where(x > 0, 1.0, -1.0))
+        >>> found.means.tolist(), found.explained, round(found.by_chance, 3)
+        ([-1.0, 1.0], 1.0, 0.01)
+
+    """
+
+    centres: Array
+    means: Array
+    errors: Array
+    explained: float
+    by_chance: float
+
+    @classmethod
+    def of(cls, x: Array, residuals: Array) -> Pattern:
+        """Ten groups of as many rows each, or fewer where values repeat."""
+        edges = np.unique(np.quantile(x, np.linspace(0, 1, _GROUPS + 1)[1:-1]))
+        places = np.unique(np.searchsorted(edges, x, side="left"), return_inverse=True)[1]
+        sizes = np.bincount(places)
+        means = np.bincount(places, residuals) / sizes
+        squares = np.bincount(places, (residuals - means[places]) ** 2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            errors = np.sqrt(squares / (sizes - 1) / sizes)
+        whole = np.sum((residuals - residuals.mean()) ** 2)
+        explained = float(1 - squares.sum() / whole) if whole > 0 else 0.0
+        by_chance = (len(sizes) - 1) / max(len(x) - 1, 1)
+        return cls(np.bincount(places, x) / sizes, means, errors, explained, by_chance)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    r"""Measured labels beside their predictions.
+
+    .. math:: r_i = y_i - m(x_i), \qquad z_i = r_i / \mathrm{total}_i
+
+    Attributes:
+        X: `rows x n_x`, those with a label.
+        y: `rows`.
+        p: their predictions, of one output.
+
+    Examples:
+        >>> p = Prediction(np.zeros(4), np.zeros(4), np.zeros(4), np.ones(4))
+        >>> found = Comparison(np.zeros((4, 1)), np.array([-1.0, 0.5, 1.0, 5.0]), p)
+        >>> found.covered([0.68, 0.95]).tolist(), found.residuals.tolist()
+        ([0.25, 0.75], [-1.0, 0.5, 1.0, 5.0])
+
+    """
+
+    X: Array
+    y: Array
+    p: Prediction
+
+    @classmethod
+    def of(cls, X: Array, y: Array, p: Prediction) -> Comparison | None:
+        """Of the rows that have a label; None where there are fewer than two."""
+        known = np.isfinite(y)
+        return cls(X[known], y[known], p[known]) if known.sum() > 1 else None
+
+    @property
+    def residuals(self) -> Array:
+        """Measured less predicted."""
+        return self.y - self.p.mean
+
+    @property
+    def rmse(self) -> float:
+        """Root mean squared error."""
+        return rmse(self.y, self.p.mean)
+
+    def covered(self, levels: Array | list[float]) -> Array:
+        """The share of labels inside their interval at each level."""
+        return calibration_curve(self.y, self.p.mean, self.p.total, levels)
+
+    def chance(self, levels: Array | list[float]) -> Array:
+        """Two standard deviations of that share where all is right, if rows are independent."""
+        q = np.asarray(levels, dtype=float)
+        return np.asarray(2 * np.sqrt(q * (1 - q) / len(self.y)))
+
+    def patterns(self) -> list[tuple[int, Pattern]]:
+        """What each feature that varies tells of the residuals, the most telling first."""
+        found = [(j, Pattern.of(self.X[:, j], self.residuals)) for j in np.flatnonzero(np.ptp(self.X, axis=0)).tolist()]
+        return sorted(found, key=lambda pair: pair[1].by_chance - pair[1].explained)

@@ -1,0 +1,209 @@
+"""The page of a model: what it has learned, and how it does on the rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import eiv
+from eiv.pages import Cell, HtmlTable, Section, write_page
+from eiv.report import sections
+from eiv.report.contributions import Budget
+from eiv.report.curves import curves
+from eiv.report.labels import Comparison
+from eiv.report.provenance import header_lines, held_out_scores, output_names
+from eiv.report.ranges import Ranges
+from eiv.report.sample import Sample, predict
+from eiv.report.sections import Output
+from eiv.report.words import counted, coverage_verdict, number, percent, verdict
+
+if TYPE_CHECKING:
+    from eiv import EiVRegressor
+
+__all__ = ["write_model_page"]
+
+Array = NDArray[np.float64]
+_BUDGET_PASSES = 4000  # rows times features with errors that a budget is worked out for
+
+
+def write_model_page(
+    path: Path,
+    model: EiVRegressor,
+    header: Mapping[str, Any],
+    sample: Sample | None = None,
+    provenance: Sequence[tuple[str, str]] = (),
+    on_step: Callable[[str], None] = lambda step: None,
+) -> None:
+    r"""Write one self-contained HTML page on a model.
+
+    .. math:: (m, u, \sigma_y) \mapsto \text{one HTML file}
+
+    Args:
+        path: the page; one that is there is replaced.
+        model: as `eiv.modelfile.load_model` gives it.
+        header: as `eiv.modelfile.read_header` gives it.
+        sample: rows of a table, with or without labels. Without it the page says what the model file holds.
+        provenance: more lines for the table at the end, each a thing and its value.
+        on_step: hears of what is being done.
+
+    Examples:
+        >>> import tempfile
+        >>> from eiv import EiVRegressor
+        >>> from eiv.modelfile import read_header
+        >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+        >>> model = EiVRegressor(0.1, epochs=2, n_theta=4).fit(X[:, None], y)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file, page = Path(folder) / "m.eiv", Path(folder) / "m.html"
+        ...     model.save(file)
+        ...     write_model_page(page, model, read_header(file))
+        ...     "Uncertainty budget" in page.read_text()
+        True
+
+    """
+    on_step("predicting")
+    outputs, where = _outputs(model, header, sample)
+    on_step("drawing")
+    parts = []
+    for i, output in enumerate(outputs):
+        found = [sections.curves_section(output, model)]
+        if output.labels is not None:
+            found += [
+                sections.calibration_section(output.labels),
+                sections.residuals_section(output, output.labels),
+            ]
+        found.append(sections.budget_section(output, where))
+        parts += found if len(outputs) == 1 else [_named(section, i, output.name) for section in found]
+    if sample is not None:
+        parts.append(sections.ranges_section(outputs, sample, model))
+    parts.append(sections.training_section(model))
+    parts.append(_provenance(header, provenance))
+    names = " and ".join(output.name for output in outputs)
+    write_page(
+        path,
+        "model.html.j2",
+        title=f"{names} from {counted(model.n_features_in_, 'measured input')}",
+        version=eiv.__version__,
+        subject=_subject(sample),
+        summary=_summary(model, header, outputs, sample),
+        notice=_notice(header, outputs, sample),
+        sections=parts,
+    )
+
+
+def _outputs(model: EiVRegressor, header: Mapping[str, Any], sample: Sample | None) -> tuple[list[Output], str]:
+    """What the model makes of the rows, an entry an output, and the words for where its budget holds."""
+    features = tuple(header["features"]["names"] or (f"x{j}" for j in range(model.n_features_in_)))
+    names = output_names(header)
+    middle = model.x_quantiles_[2:3]
+    own_errors = None if model.x_err_ is not None else model.x_err_median_
+    if sample is None:
+        predictions: list[Any] = [None] * len(names)
+        budgets = predict(model, middle, own_errors, budget=True)
+        errors, where = model.x_err_median_, "all inputs at their median over the training rows"
+    else:
+        predictions = predict(model, sample.X, sample.X_err)
+        errors = _typical_errors(model, sample)
+        some = sample.evenly(max(1, _BUDGET_PASSES // (1 + int(np.count_nonzero(errors)))))
+        budgets = predict(model, some.X, some.X_err, budget=True)
+        where = f"the mean over {counted(len(some), 'row')} of {sample.name}" + (
+            "" if len(some) == sample.n_rows else ", evenly chosen"
+        )
+    drawn = curves(model, None if sample is None else sample.X)
+    found = []
+    for i, name in enumerate(names):
+        p = predictions[i]
+        labels = None if sample is None or sample.y is None else Comparison.of(sample.X, sample.y[:, i], p)
+        found.append(Output(name, features, errors, drawn[i], Budget.of(budgets[i], features), p, labels))
+    return found, where
+
+
+def _typical_errors(model: EiVRegressor, sample: Sample) -> Array:
+    """The median error of each feature in the rows."""
+    if sample.X_err is None:
+        return model.x_err_median_
+    return np.median(np.atleast_2d(sample.X_err), axis=0)
+
+
+def _named(section: Section, i: int, name: str) -> Section:
+    """The section of one of several outputs."""
+    figures = [replace(figure, name=f"{figure.name}-{i}") for figure in section.figures]
+    return replace(section, name=f"{section.name}-{i}", title=f"{section.title}: {name}", figures=figures)
+
+
+def _subject(sample: Sample | None) -> str:
+    if sample is None:
+        return "No table was given, so the page shows what the model file holds."
+    rows = (
+        counted(sample.n_rows, "row")
+        if sample.is_whole
+        else f"{len(sample):,} of {sample.n_rows:,} rows, evenly chosen"
+    )
+    without = f"; {sample.n_left_out:,} left out for want of values" if sample.n_left_out else ""
+    return f"Looked at with {sample.name}: {rows}{without}."
+
+
+def _summary(
+    model: EiVRegressor, header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample | None
+) -> list[str]:
+    found = []
+    scores = held_out_scores(header["notes"])
+    if scores is not None:
+        found.append(
+            f"When the model was fitted, {scores['rows']:,.0f} rows were held out. On these the root mean squared "
+            f"error was {number(scores['rmse'])} ({number(scores['spread'])} for always predicting the mean), and "
+            f"{percent(scores['coverage_95'])} of the measured values lay in their 95 % interval: "
+            f"{coverage_verdict(scores['coverage_95'], max(1, int(scores['rows'])))}."
+        )
+    for output in outputs:
+        of = f"{output.name}: " if len(outputs) > 1 else ""
+        if output.labels is not None:
+            found.append(of + sections.calibration_sentence(output.labels))
+        parts = {
+            "epistemic": np.sqrt(output.budget.variances[0]),
+            "aleatoric": np.sqrt(output.budget.variances[1:-1].sum()),
+            "total": output.budget.total,
+        }
+        found.append(of + verdict(parts, exact=not output.errors.any()))
+    if sample is not None:
+        ranges = Ranges(sample.X, model.x_quantiles_[0], model.x_quantiles_[-1])
+        found.append(sections.ranges_sentence(ranges, outputs[0].features))
+    return found
+
+
+def _notice(header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample | None) -> str:
+    if sample is None:
+        return ""
+    if all(output.labels is None for output in outputs):
+        return (
+            f"{sample.name} holds no measured values of {', '.join(output.name for output in outputs)}, so nothing is "
+            "said of calibration and residuals."
+        )
+    if header["notes"].get("data") == sample.name:
+        return (
+            f"The model was fitted to a table of the same name, {sample.name}. On rows that it has learned from, "
+            "residuals and calibration look better than on new ones; trust the rows that were held out."
+        )
+    return ""
+
+
+def _provenance(header: Mapping[str, Any], more: Sequence[tuple[str, str]]) -> Section:
+    lines = [*more, *header_lines(header), ("seed", str(header["seed"]))]
+    rows = [[Cell.of(name), Cell.of(value)] for name, value in lines]
+    settings = [[Cell.of(name), Cell.of(str(value))] for name, value in sorted(_settings(header).items())]
+    return Section(
+        "settings",
+        "Settings and provenance",
+        [],
+        tables=[HtmlTable("Where the model and this page come from", ("item", "value"), rows)],
+        folded=[HtmlTable("All settings of the model", ("setting", "value"), settings)],
+    )
+
+
+def _settings(header: Mapping[str, Any]) -> dict[str, Any]:
+    values = header["settings"] | header["changed_since_fit"]
+    return {name: "…" if isinstance(value, dict) else value for name, value in values.items()}

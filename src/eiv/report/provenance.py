@@ -1,0 +1,83 @@
+"""What a model file says of itself, in words: for `eiv info` and for the page of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_SCORES = ("rows", "rmse", "spread", "coverage_95", "epistemic", "aleatoric", "total")
+
+
+def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The header of a model file, one thing and its value a line."""
+    notes, training = header["notes"], header["training"]
+    versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items())
+    names = header["features"]["names"]
+    noise = ", ".join(f"{value:.4g}" for value in training["y_noise"])
+    lines = [
+        ("written by", f"{versions} (format {header['format']})"),
+        ("features", f"{header['features']['n']}" + (f": {', '.join(names)}" if names else ", without names")),
+    ]
+    if "target" in notes:
+        lines.append(("target", str(notes["target"])))
+    if isinstance(notes.get("x_err"), dict):
+        lines.append(("errors of the features", _errors(notes["x_err"])))
+    if "rows" in notes:
+        learned, left_out = notes.get("rows_learned_from", notes["rows"]), notes.get("rows_left_out", 0)
+        lines.append(
+            ("data", f"{notes.get('data')}: {notes['rows']} rows, {left_out} left out, learned from {learned}")
+        )
+    lines += [
+        ("networks", f"{header['n_networks']}, {_network(header['settings'])}"),
+        ("training", f"{training['epochs']} epochs, loss {training['first_loss']:.4g} to {training['last_loss']:.4g}"),
+        ("noise of the target", noise),
+        ("settings", _settings(header["settings"] | header["changed_since_fit"])),
+    ]
+    scores = notes.get("holdout")
+    if isinstance(scores, dict):
+        lines.append(("on rows held out", ", ".join(f"{name} {_plain(value)}" for name, value in scores.items())))
+    return lines
+
+
+def held_out_scores(notes: Mapping[str, Any]) -> dict[str, float] | None:
+    """The scores on held-out rows, as `eiv fit` notes them; None where there are none."""
+    scores = notes.get("holdout")
+    if not isinstance(scores, dict) or not all(isinstance(scores.get(name), int | float) for name in _SCORES):
+        return None
+    return {name: float(scores[name]) for name in _SCORES}
+
+
+def output_names(header: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the outputs, or words for them."""
+    n_outputs, names = header["outputs"]["n"], header["outputs"]["names"]
+    if names:
+        return tuple(names)
+    target = header["notes"].get("target")
+    if n_outputs == 1:
+        return (target if isinstance(target, str) else "y",)
+    return tuple(f"y{i}" for i in range(n_outputs))
+
+
+def _plain(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, int | float) else str(value)
+
+
+def _errors(content: dict[str, Any]) -> str:
+    from eiv.tables import ErrorSpec  # noqa: PLC0415
+
+    return "; ".join(f"{name}: {term}" for name, term in ErrorSpec.from_json(content).terms.items())
+
+
+def _network(settings: Mapping[str, Any]) -> str:
+    if settings["module"] is not None:
+        return f"of the module {settings['module']}, which has to be given to EiVRegressor.load again"
+    return f"{settings['n_hidden']} hidden layers of {settings['hidden_units']} units"
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    """Those that are not the default ones."""
+    from eiv import EiVRegressor  # noqa: PLC0415
+
+    default = EiVRegressor().get_params(deep=False)
+    changed = {name: value for name, value in settings.items() if value != default.get(name)}
+    return ", ".join(f"{name}={value if not isinstance(value, dict) else '...'}" for name, value in changed.items())

@@ -1,0 +1,115 @@
+"""Rows of a table that a page looks at, and what a model makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eiv.prediction import Prediction
+
+if TYPE_CHECKING:
+    from eiv import EiVRegressor
+
+__all__ = ["Sample"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sample:
+    r"""Rows of a table, evenly chosen where it is large.
+
+    .. math:: (x_i, \sigma_{x,i}, y_i), \qquad i = 1, 1 + k, 1 + 2k, \dots
+
+    Attributes:
+        X: `rows x n_x`.
+        X_err: their errors, `n_x` or `rows x n_x`; None for that of the fit.
+        y: `rows x n_y`, NaN where there is no label; None where the table has none at all.
+        numbers: `rows`, the number of each row in its table, 1 for the first.
+        n_rows: how many rows of the table can be used.
+        name: what the table is called.
+        n_left_out: how many cannot, for want of values.
+
+    Examples:
+        >>> sample = Sample(np.zeros((2, 1)), None, None, numbers=np.array([1, 3]), n_rows=4, name="d.csv")
+        >>> len(sample), sample.is_whole
+        (2, False)
+
+    """
+
+    X: Array
+    X_err: Array | None
+    y: Array | None
+    numbers: NDArray[np.intp]
+    n_rows: int
+    name: str
+    n_left_out: int = 0
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are all rows of the table."""
+        return len(self) == self.n_rows
+
+    def take(self, rows: NDArray[Any]) -> Sample:
+        """Some of the rows, by their places or by a choice of `rows`."""
+        return replace(
+            self,
+            X=self.X[rows],
+            X_err=self.X_err if self.X_err is None or self.X_err.ndim == 1 else self.X_err[rows],
+            y=None if self.y is None else self.y[rows],
+            numbers=self.numbers[rows],
+        )
+
+    def evenly(self, most: int) -> Sample:
+        """At most so many of the rows."""
+        return self.take(np.linspace(0, len(self) - 1, min(most, len(self))).round().astype(int))
+
+    @classmethod
+    def joined(cls, pieces: Sequence[Sample]) -> Sample:
+        """Pieces of one table, one after the other."""
+        first = pieces[0]
+        return replace(
+            first,
+            X=np.concatenate([piece.X for piece in pieces]),
+            X_err=first.X_err
+            if first.X_err is None or first.X_err.ndim == 1
+            else np.concatenate([piece.X_err for piece in pieces if piece.X_err is not None]),
+            y=None if first.y is None else np.concatenate([piece.y for piece in pieces if piece.y is not None]),
+            numbers=np.concatenate([piece.numbers for piece in pieces]),
+            n_rows=sum(piece.n_rows for piece in pieces),
+            n_left_out=sum(piece.n_left_out for piece in pieces),
+        )
+
+
+def predict(model: EiVRegressor, X: Array, X_err: Any, budget: bool = False) -> list[Prediction]:
+    """The prediction of each output by itself, for rows without names."""
+    import pandas as pd  # noqa: PLC0415
+
+    names = getattr(model, "feature_names_in_", None)
+    table: Any = X if names is None else pd.DataFrame(X, columns=names)
+    p = model.predict_distribution(table, X_err=X_err, keep_draws=False, budget=budget)
+    return single_outputs(p)
+
+
+def single_outputs(p: Prediction) -> list[Prediction]:
+    """A prediction of several outputs as predictions of one each."""
+    if p.mean.ndim == 1:
+        return [p]
+    return [
+        Prediction(
+            mean=p.mean[:, i],
+            epistemic=p.epistemic[:, i],
+            aleatoric=p.aleatoric[:, i],
+            noise=p.noise[:, i],
+            shares=None if p.shares is None else p.shares[:, i],
+            feature_names=p.feature_names,
+        )
+        for i in range(p.mean.shape[1])
+    ]

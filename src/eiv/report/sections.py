@@ -1,0 +1,316 @@
+"""The parts of a model's page: what is seen, in a sentence each, with its figures and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eiv.diagnostics import LARGE_GAP
+from eiv.pages import Cell, HtmlFigure, HtmlTable, Section
+from eiv.plotting import COLOURS, image
+from eiv.prediction import Prediction
+from eiv.report import figures as draw
+from eiv.report.contributions import Budget
+from eiv.report.curves import Curve
+from eiv.report.labels import Comparison, Pattern
+from eiv.report.ranges import Ranges
+from eiv.report.sample import Sample
+from eiv.report.words import counted, coverage_verdict, listed, number, percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from eiv import EiVRegressor
+
+Array = NDArray[np.float64]
+_SHOWN_LEVELS = [0.5, 0.68, 0.9, 0.95, 0.99]
+_MOST_PANELS, _MOST_ROWS = 8, 10
+
+
+@dataclass(frozen=True)
+class Output:
+    """What is known of one output: curves, budget, and predictions for the rows of a table."""
+
+    name: str
+    features: tuple[str, ...]
+    errors: Array
+    curves: Sequence[Curve]
+    budget: Budget
+    p: Prediction | None
+    labels: Comparison | None
+
+
+def curves_section(output: Output, model: EiVRegressor) -> Section:
+    """The curve along each feature."""
+    constant = [output.features[j] for j in np.flatnonzero(np.ptp(model.x_quantiles_, axis=0) == 0)]
+    if not output.curves:
+        return Section("curves", "Curves", ["No input varied in training, so there are no curves."])
+    first, limits = output.curves[0], draw.limits_of(output.curves)
+    text = [
+        f"Each panel shows {output.name} along one input, while the others are held at their median over the training "
+        "rows. All panels have the same vertical scale; those inputs come first that move the prediction most.",
+        f"{output.features[first.feature]} moves it most, by {number(first.effect)} over the middle 90 % of its rows.",
+    ]
+    noisy = [
+        f"{name} {number(error)}" for name, error in zip(output.features, model.x_err_median_, strict=True) if error > 0
+    ]
+    text.append(
+        "The bands take in the errors of the inputs (standard deviations, medians where rows differ): "
+        f"{listed(noisy, 8)}."
+        if noisy
+        else "The inputs are taken as exact, so the bands take in no errors of theirs."
+    )
+    if constant:
+        text.append(f"There is no panel for {listed(constant)}, of one and the same value in all training rows.")
+    shown = [
+        _figure(
+            f"curve-{curve.feature}",
+            draw.curve_figure(curve, output.features[curve.feature], output.name, limits),
+            f"{output.features[curve.feature]}: moves it by {number(curve.effect)}",
+        )
+        for curve in output.curves
+    ]
+    legend = [
+        (COLOURS["eiv"], "prediction"),
+        (draw.BANDS["function"], "95 %: the true value on the curve"),
+        (draw.BANDS["label"], "95 %: a new measured value"),
+        ("#000000", "where the training rows lie: thick 90 % of them, thin all"),
+    ]
+    if any(curve.x[0] < curve.quantiles[0] or curve.x[-1] > curve.quantiles[-1] for curve in output.curves):
+        legend.append(("#cccccc", "hatched: beyond the training rows"))
+    return Section("curves", "The curve along each input", text, shown, legend=legend)
+
+
+def calibration_section(found: Comparison) -> Section:
+    """Whether intervals hold as many labels as they should."""
+    covered, chance = found.covered(_SHOWN_LEVELS), found.chance(_SHOWN_LEVELS)
+    rows = [
+        [
+            Cell(f"{100 * level:.0f} %", level),
+            Cell(percent(inside), inside),
+            Cell(f"{percent(max(level - by, 0))} to {percent(min(level + by, 1))}", level),
+        ]
+        for level, inside, by in zip(_SHOWN_LEVELS, covered, chance, strict=True)
+    ]
+    spread = float(np.std(found.residuals / found.p.total))
+    text = [
+        "An uncertainty means what it says where the interval at 95 % holds 95 % of the measured values, and likewise "
+        "at every other level: where the red line stays in the grey band. Below it the model is too sure of itself, "
+        "above it too cautious.",
+        f"{calibration_sentence(found)} {_elsewhere(found)}",
+        f"Residuals divided by their uncertainty spread by {spread:.2f}, where 1 is right.",
+    ]
+    table = HtmlTable("Measured values inside their interval", ("level", "inside", "expected, within chance"), rows)
+    caption = f"Calibration of labels on {counted(len(found.y), 'row')}."
+    return Section(
+        "calibration",
+        "Calibration",
+        text,
+        [_figure("calibration-curve", draw.calibration_figure(found), caption)],
+        [table],
+    )
+
+
+def calibration_sentence(found: Comparison) -> str:
+    """Whether the 95 % interval is right."""
+    (inside,) = found.covered([0.95])
+    how = coverage_verdict(inside, len(found.y))
+    return f"Of {counted(len(found.y), 'measured value')}, {percent(inside)} lie in their 95 % interval: {how}."
+
+
+def _elsewhere(found: Comparison) -> str:
+    """Whether another level is off by more than chance, the worst of them."""
+    covered, chance = found.covered(_SHOWN_LEVELS), found.chance(_SHOWN_LEVELS)
+    excess = (covered - _SHOWN_LEVELS) / chance
+    worst = int(np.argmax(np.abs(excess)))
+    if abs(excess[worst]) <= 1 or _SHOWN_LEVELS[worst] == 0.95:
+        return ""
+    how = "more than chance explains: too cautious" if excess[worst] > 0 else "fewer than chance explains: too sure"
+    return f"At {100 * _SHOWN_LEVELS[worst]:.0f}\u00a0% it is {percent(covered[worst])}, {how} there."
+
+
+def residuals_section(output: Output, found: Comparison) -> Section:
+    """What predictions miss, and whether that follows a pattern."""
+    patterns = found.patterns()
+    over_prediction = Pattern.of(found.p.mean, found.residuals)
+    shown = [
+        _figure(
+            "measured", draw.measured_figure(found), f"measured over predicted {output.name}; on the line both agree"
+        ),
+        _figure(
+            "residuals-prediction",
+            draw.residual_figure(found.p.mean, found, over_prediction, "predicted"),
+            f"over the prediction: {_explained(over_prediction)}",
+        ),
+    ]
+    shown += [
+        _figure(
+            f"residuals-{j}",
+            draw.residual_figure(found.X[:, j], found, pattern, output.features[j]),
+            f"over {output.features[j]}: {_explained(pattern)}",
+        )
+        for j, pattern in patterns[:_MOST_PANELS]
+    ]
+    text = [
+        f"The root mean squared error is {number(found.rmse)}; always predicting the mean would make it "
+        f"{number(float(found.y.std()))}. On average, measured values lie {number(abs(found.residuals.mean()))} "
+        f"{'above' if found.residuals.mean() > 0 else 'below'} their predictions.",
+        "Red: means of ten groups of rows, with two standard errors. Where they leave zero, something is missed.",
+    ]
+    if patterns:
+        j, pattern = patterns[0]
+        text.append(
+            f"The strongest pattern is left along {output.features[j]}: such means explain "
+            f"{percent(pattern.explained)} of the residuals' variance, where chance explains "
+            f"{percent(pattern.by_chance)}."
+        )
+    if len(patterns) > _MOST_PANELS:
+        text.append(f"The {_MOST_PANELS} most telling of {len(patterns)} inputs are shown.")
+    return Section("residuals", "Residuals", text, shown)
+
+
+def budget_section(output: Output, where: str) -> Section:
+    """Which source makes how much of the uncertainty."""
+    budget = output.budget
+    of_inputs = [np.nan, *budget.of_inputs, np.nan]
+    none = _cell(np.nan)
+    errors = [none, *(_cell(error) if error else Cell("exact", 0.0) for error in output.errors), none, none]
+    columns = zip(budget.sources, budget.shares, budget.uncertainties, of_inputs, errors, strict=True)
+    rows = [
+        [Cell.of(name), _share(share), _cell(u), _share(of_input), error] for name, share, u, of_input, error in columns
+    ]
+    rows.append([Cell.of("total"), _share(1.0), _cell(budget.total), none, none])
+    largest = int(np.argmax(budget.shares))
+    text = [
+        f"A measured {output.name} is predicted with a standard uncertainty u of {number(budget.total)} ({where}). Its "
+        f"largest source is {budget.sources[largest]}, with {percent(float(budget.shares[largest]))} of the variance.",
+    ]
+    noisy = np.flatnonzero(budget.variances[1:-2] > 0)
+    if len(noisy):
+        most = int(noisy[np.argmax(budget.variances[1:-2][noisy])])
+        text.append(
+            f"The errors of the inputs make {percent(float(budget.shares[1:-1].sum()))} of it. Of these, the error of "
+            f"{output.features[most]} counts most: a better measurement of it would help most."
+        )
+    else:
+        text.append("The inputs are taken as exact, so none of them has a part in it.")
+    text.append(
+        "Fitted curve: what the training rows leave open about it. Inputs together: what their errors do only in "
+        "company. Noise: the scatter of a measured value about the curve."
+    )
+    headings = ("source", "of the variance", "u", "of the input part", "error of the input")
+    table = HtmlTable(f"Uncertainty budget; u in units of {output.name}", headings, rows)
+    figure = _figure(
+        "budget-bars",
+        draw.budget_figure(budget),
+        f"Standard uncertainties u, and shares of the variance, of a measured {output.name}.",
+    )
+    return Section("budget", "Uncertainty budget", text, [figure], [table])
+
+
+def ranges_section(outputs: Sequence[Output], sample: Sample, model: EiVRegressor) -> Section:
+    """Where the inputs leave the range of the training rows."""
+    low, high = model.x_quantiles_[0], model.x_quantiles_[-1]
+    ranges, features = Ranges(sample.X, low, high), outputs[0].features
+    n_outside = int(ranges.rows.sum())
+    text = [ranges_sentence(ranges, features)]
+    text.append(
+        "A row can be inside every range and still be unlike all training rows: this looks at one column at a time."
+    )
+    if not n_outside:
+        return Section("range", "Range of the inputs", text)
+    for output in outputs:
+        if output.p is not None and n_outside < len(sample):
+            inside, outside = (np.sqrt(np.mean(output.p.epistemic[rows] ** 2)) for rows in (~ranges.rows, ranges.rows))
+            of = f" of {output.name}" if len(outputs) > 1 else ""
+            text.append(
+                f"What the training rows leave open about the curve (epistemic){of} is {number(outside)} on the rows "
+                f"outside, and {number(inside)} on the others."
+            )
+    counts = [
+        [
+            Cell.of(features[j]),
+            *(
+                Cell(number(value, 6), float(value))
+                for value in (low[j], high[j], sample.X[:, j].min(), sample.X[:, j].max())
+            ),
+            *(_count(side[:, j].sum()) for side in (ranges.below, ranges.above)),
+        ]
+        for j in ranges.features.tolist()
+    ]
+    headings = ("input", "training from", "to", "table from", "to", "rows below", "rows above")
+    first = [
+        [_count(sample.numbers[i]), Cell.of(_outside(ranges, features, int(i)))]
+        for i in np.flatnonzero(ranges.rows)[:_MOST_ROWS]
+    ]
+    which = "Rows outside" if n_outside <= _MOST_ROWS else f"The first {_MOST_ROWS} of {n_outside:,} rows outside"
+    tables = [
+        HtmlTable("Inputs that leave the training range", headings, counts),
+        HtmlTable(f"{which}; row 1 is the first below the header", ("row", "values"), first),
+    ]
+    figure = _figure("ranges", draw.ranges_figure(ranges, features), "Values outside, by the training range.")
+    return Section("range", "Range of the inputs", text, [figure], tables)
+
+
+def ranges_sentence(ranges: Ranges, features: Sequence[str]) -> str:
+    """How many rows leave the training range, and in which columns."""
+    n_outside = int(ranges.rows.sum())
+    if not n_outside:
+        return f"All {counted(len(ranges.X), 'row')} lie within the range of the training rows, in every column."
+    names = listed([features[j] for j in ranges.features.tolist()])
+    return (
+        f"{n_outside:,} of {counted(len(ranges.X), 'row')} leave the range of the training rows, in {names}. "
+        "Predictions there are guesses beyond the data."
+    )
+
+
+def training_section(model: EiVRegressor) -> Section:
+    """The course of the training."""
+    losses = model.loss_curve_
+    mean = losses.mean(1)
+    change = float(mean[-1] - mean[-1 - len(mean) // 5])
+    text = [
+        f"The loss went from {number(mean[0])} to {number(mean[-1])} in {counted(len(losses), 'epoch')}; in the last "
+        f"fifth of them it {'rose' if change > 0 else 'fell'} by {number(abs(change))}. The figure cuts off the first "
+        "tenth, where it falls most."
+    ]
+    if model.bound_gap_ is not None:
+        how = "accurately enough" if model.bound_gap_ <= LARGE_GAP else "too coarsely"
+        text.append(
+            f"The true inputs were integrated over {how}: the loss is off by {number(model.bound_gap_)} a row "
+            f"({LARGE_GAP:g} at most is good)."
+        )
+    return Section("training", "Training", text, [_figure("loss", draw.loss_figure(losses), "Loss over the epochs.")])
+
+
+def _figure(name: str, figure: Figure, caption: str) -> HtmlFigure:
+    return HtmlFigure(name, image(figure, "svg"), caption)
+
+
+def _count(n: int | np.integer[Any]) -> Cell:
+    return Cell(str(n), float(n))
+
+
+def _cell(value: float) -> Cell:
+    return Cell("–", float("-inf")) if np.isnan(value) else Cell(number(value), float(value))
+
+
+def _share(value: float) -> Cell:
+    return Cell("–", float("-inf")) if np.isnan(value) else Cell(percent(value), float(value))
+
+
+def _explained(pattern: Pattern) -> str:
+    return f"means explain {percent(pattern.explained)}, by chance {percent(pattern.by_chance)}"
+
+
+def _outside(ranges: Ranges, features: Sequence[str], row: int) -> str:
+    words = [
+        f"{features[j]} = {number(ranges.X[row, j], 6)} ({side} {number(end[j], 6)})"
+        for side, outside, end in (("below", ranges.below, ranges.low), ("above", ranges.above, ranges.high))
+        for j in np.flatnonzero(outside[row]).tolist()
+    ]
+    return ", ".join(words)

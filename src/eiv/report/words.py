@@ -1,0 +1,52 @@
+"""Plain sentences for numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+_SMALL, _LARGE = 0.02, 0.2  # of the variance of a new label
+
+
+def verdict(scores: Mapping[str, float], exact: bool) -> str:
+    """Whether the errors of the inputs matter."""
+    if exact:
+        return "Whether input errors matter here cannot be said: none were given."
+    of_label = (scores["aleatoric"] / scores["total"]) ** 2
+    of_curve = scores["aleatoric"] ** 2 / (scores["aleatoric"] ** 2 + scores["epistemic"] ** 2)
+    how = "hardly matter" if of_label < _SMALL else "matter" if of_label < _LARGE else "matter a lot"
+    return (
+        f"The input errors {how} here: they make up {100 * of_label:.0f} % of the variance of a new label, and "
+        f"{100 * of_curve:.0f} % of that of the predicted curve."
+    )
+
+
+def coverage_verdict(inside: float, n_rows: int) -> str:
+    """Whether a share of the labels inside their 95 % intervals is right, within two standard deviations of chance."""
+    if abs(inside - 0.95) <= 2 * math.sqrt(0.95 * 0.05 / n_rows):
+        return "as it should be, within chance"
+    return "too few: the intervals are too narrow" if inside < 0.95 else "too many: the intervals are too wide"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number for a sentence or a table; large ones in full."""
+    large = 10**digits <= abs(value) < 1e9
+    return f"{value:,.0f}" if large else f"{value:.{digits}g}"
+
+
+def percent(share: float) -> str:
+    """A share for a sentence or a table, without a break before its sign."""
+    return f"{100 * share:.1f}\u00a0%"
+
+
+def counted(n: int, noun: str) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{n:,} {noun}{'s' * (n != 1)}"
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """`a, b and c`; of many names the first ones, and how many are left."""
+    shown = list(names[:most])
+    if len(names) > most:
+        return f"{', '.join(shown)} and {len(names) - most} more"
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]])) if shown else ""
