@@ -52,7 +52,9 @@ def main() -> None:
     for name, x_err, X, y, truth, settings in problems():
         splits = list(ShuffleSplit(N_NETWORKS, train_size=0.8, random_state=0).split(X))
         for precision in ("auto", "bfloat16"):
-            model = EiVRegressor(x_err, precision=precision, device=arguments.device, random_state=0, **settings)
+            model = EiVRegressor(
+                x_err, precision=precision, device=arguments.device, random_state=0, **settings, recipe="paper"
+            )
             models = fit_splits(model, X, y, [rows for rows, _ in splits])
             scores = []
             for fitted, (_, test) in zip(models, splits, strict=True):

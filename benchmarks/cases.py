@@ -48,6 +48,7 @@ class Case:
             y_noise_every=10**6,
             random_state=0,
             **settings,
+            recipe="paper",
         )
 
     def flops_a_step(self) -> float:

@@ -31,7 +31,7 @@ def main() -> None:
     random = np.random.default_rng(0)
     X = random.standard_normal((N_ROWS, N_FEATURES))
     y = X[:, 0] + 0.1 * random.standard_normal(N_ROWS)
-    model = EiVRegressor(x_err=0.1, hidden_units=32, epochs=5, n_theta=8, n_zeta=2, random_state=0)
+    model = EiVRegressor(x_err=0.1, hidden_units=32, epochs=5, n_theta=8, n_zeta=2, random_state=0, recipe="paper")
     model.fit(X[:2000], y[:2000])
     before = resident_mb()
     started = time.perf_counter()

@@ -38,7 +38,7 @@ def cost(sizes: dict[str, int]) -> tuple[float, float]:
     def fitted(epochs: int) -> tuple[EiVRegressor, float]:
         model = EiVRegressor(
             0.1, hidden_units=sizes["units"], n_zeta=sizes["zetas L"], n_networks=sizes["networks"], batch_size=32,
-            epochs=epochs, y_noise_every=10**6, n_theta=20, random_state=0,
+            epochs=epochs, y_noise_every=10**6, n_theta=20, random_state=0, recipe="paper",
         )  # fmt: skip
         start = time.perf_counter()
         return model.fit(X, y), time.perf_counter() - start

@@ -94,12 +94,12 @@ def spoiled(array, value):
 )
 def test_fit(fit, words):
     with pytest.raises(ValueError, match=words):
-        fit(EiVRegressor(**FAST))
+        fit(EiVRegressor(**FAST, recipe="paper"))
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    return EiVRegressor(0.1, **FAST).fit(X, Y)
+    return EiVRegressor(0.1, **FAST, recipe="paper").fit(X, Y)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_predict(fitted, predict, words):
 
 
 def test_draw_counts_are_checked_again_at_predict():
-    model = EiVRegressor(0.1, **FAST).fit(X, Y)
+    model = EiVRegressor(0.1, **FAST, recipe="paper").fit(X, Y)
     with pytest.raises(ValueError, match="n_theta must be a whole number of at least 2, got 1"):
         model.set_params(n_theta=1).predict(X)
     with pytest.raises(ValueError, match="n_zeta must be at least 2 to predict"):
@@ -133,12 +133,12 @@ def test_draw_counts_are_checked_again_at_predict():
 
 def test_predict_before_fit():
     with pytest.raises(NotFittedError, match="not fitted yet"):
-        EiVRegressor().predict(X)
+        EiVRegressor(recipe="paper").predict(X)
 
 
 def test_a_prior_without_posterior_is_refused():
     with pytest.raises(TypeError, match="input_prior must be 'flat', 'normal', 'mixture' or an input prior"):
-        EiVRegressor(input_prior=3, **FAST).fit(X, Y)
+        EiVRegressor(input_prior=3, **FAST, recipe="paper").fit(X, Y)
 
 
 @settings(max_examples=25, deadline=None)
@@ -163,7 +163,9 @@ def test_any_shape_and_type_of_table_goes_through(n_rows, n_features, n_outputs,
         "feature": np.full(n_features, 0.2),
         "row": np.full(table.shape, 0.2),
     }[x_err]
-    model = EiVRegressor(**FAST | {"n_theta": n_theta, "n_networks": n_networks}).fit(data, target, X_err=errors)
+    model = EiVRegressor(**FAST | {"n_theta": n_theta, "n_networks": n_networks}, recipe="paper").fit(
+        data, target, X_err=errors
+    )
     p = model.predict_distribution(data, X_err=errors)
     assert p.mean.shape == target.shape
     for part in (p.mean, p.epistemic, p.aleatoric, p.noise, p.quantile(0.5), p.quantile(0.5, of="label")):

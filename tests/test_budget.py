@@ -147,7 +147,7 @@ def cube():
 @pytest.mark.parametrize("prior", ["flat", "normal", "mixture"])
 def test_rows_alone_or_together_have_the_same_budget(cube, prior, monkeypatch):
     X, y, errors = cube
-    model = EiVRegressor(input_prior=prior, n_networks=2, **FAST).fit(X, y, X_err=errors)
+    model = EiVRegressor(input_prior=prior, n_networks=2, **FAST, recipe="paper").fit(X, y, X_err=errors)
     together = model.predict_distribution(X, X_err=errors, budget=True).budget()
     alone = [model.predict_distribution(X[i : i + 1], X_err=errors[[i]], budget=True).budget() for i in range(0, 40, 4)]
     np.testing.assert_allclose(pd.concat(alone), together[::4], rtol=1e-6, atol=1e-9)
@@ -158,7 +158,7 @@ def test_rows_alone_or_together_have_the_same_budget(cube, prior, monkeypatch):
 
 def test_a_budget_adds_up_to_one(cube):
     X, y, errors = cube
-    model = EiVRegressor(**(FAST | {"epochs": 60})).fit(X, y, X_err=errors)
+    model = EiVRegressor(**(FAST | {"epochs": 60}), recipe="paper").fit(X, y, X_err=errors)
     p = model.predict_distribution(X, X_err=errors, budget=True)
     budget = p.budget()
     assert list(budget) == ["a", "b", "c", "remainder"]
@@ -175,13 +175,13 @@ def test_a_budget_adds_up_to_one(cube):
 
 def test_one_noisy_feature_has_it_all(cube):
     X, y, _ = cube
-    model = EiVRegressor([0.0, 0.1, 0.0], **(FAST | {"dtype": "float32"})).fit(X, y)
+    model = EiVRegressor([0.0, 0.1, 0.0], **(FAST | {"dtype": "float32"}), recipe="paper").fit(X, y)
     np.testing.assert_allclose(model.predict_distribution(X, budget=True).budget(), [[0, 1, 0, 0]] * 40, atol=1e-5)
 
 
 def test_a_budget_leaves_the_prediction_as_it_was(cube):
     X, y, errors = cube
-    model = EiVRegressor(**FAST).fit(X, y, X_err=errors)
+    model = EiVRegressor(**FAST, recipe="paper").fit(X, y, X_err=errors)
     plain, more = (model.predict_distribution(X, X_err=errors, budget=budget) for budget in (False, True))
     assert np.array_equal(plain.draws, more.draws)
     assert np.array_equal(plain.aleatoric, more.aleatoric)
@@ -189,7 +189,7 @@ def test_a_budget_leaves_the_prediction_as_it_was(cube):
 
 def test_several_outputs_stand_side_by_side(cube):
     X, y, _ = cube
-    model = EiVRegressor(0.1, **FAST).fit(X.to_numpy(), np.stack([y, -2 * y, y**2], axis=1))
+    model = EiVRegressor(0.1, **FAST, recipe="paper").fit(X.to_numpy(), np.stack([y, -2 * y, y**2], axis=1))
     p = model.predict_distribution(X.to_numpy()[:4], budget=True)
     budget = p.budget()
     assert budget["y1"].columns.tolist() == ["x0", "x1", "x2", "remainder"]

@@ -111,7 +111,9 @@ def test_the_picture(model, run, kind):  # noqa: F811
 def test_several_outputs_and_correlated_errors(folder, run):  # noqa: F811
     table = rows()
     X = table[["length", "temp"]]
-    EiVRegressor([[0.01, 0.02], [0.02, 0.09]], **SETTINGS).fit(X, table[["mass", "batch"]]).save("m.eiv")
+    EiVRegressor([[0.01, 0.02], [0.02, 0.09]], **SETTINGS, recipe="paper").fit(X, table[["mass", "batch"]]).save(
+        "m.eiv"
+    )
     status, out, _ = run("explain", "m.eiv", "d.csv", "--row", 1)
     assert status == 0
     assert "a measured mass" in out

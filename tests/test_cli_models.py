@@ -221,7 +221,9 @@ def test_info_on_a_forged_file_is_one_sentence(model, run, change):  # noqa: F81
 def test_a_model_that_was_saved_from_python(folder, run):  # noqa: F811
     table = rows()
     settings = {"epochs": 2, "hidden_units": 8, "n_theta": 10}
-    EiVRegressor(0.1, **settings).fit(table[["length", "temp"]].to_numpy(), table[["mass", "batch"]]).save("m.eiv")
+    EiVRegressor(0.1, **settings, recipe="paper").fit(
+        table[["length", "temp"]].to_numpy(), table[["mass", "batch"]]
+    ).save("m.eiv")
     assert run("info", "m.eiv")[0] == 0
     status, _, err = run("predict", "m.eiv", "d.csv", "-o", "p.csv")
     assert status == 2
@@ -230,7 +232,9 @@ def test_a_model_that_was_saved_from_python(folder, run):  # noqa: F811
     assert run("predict", "m.eiv", "x.csv", "-o", "p.csv")[0] == 0
     assert {"mass_mean", "batch_high"} < set(pd.read_csv("p.csv"))
     assert "does not know the spread" in run("predict", "m.eiv", "x.csv", "--x-err", "5%sd", "-o", "q.csv")[2]
-    EiVRegressor(**settings).fit(table[["length"]], table["mass"], X_err=table[["temp_err"]].to_numpy()).save("m.eiv")
+    EiVRegressor(**settings, recipe="paper").fit(
+        table[["length"]], table["mass"], X_err=table[["temp_err"]].to_numpy()
+    ).save("m.eiv")
     status, _, err = run("predict", "m.eiv", "d.csv", "-o", "q.csv")
     assert status == 2
     assert "give those of d.csv: --x-err" in err

@@ -104,20 +104,20 @@ def test_few_rows_are_all_looked_at():
 
 def test_a_model_knows_how_well_it_has_integrated(line):
     X, y = line
-    model = EiVRegressor(0.1, n_networks=2, **FAST).fit(X, y)
+    model = EiVRegressor(0.1, n_networks=2, **FAST, recipe="paper").fit(X, y)
     assert 1 < model.zeta_ess_ <= 5
     assert 0 < model.bound_gap_ < LARGE_GAP
-    exact = EiVRegressor(**FAST).fit(X, y)
+    exact = EiVRegressor(**FAST, recipe="paper").fit(X, y)
     assert exact.zeta_ess_ is None
     assert exact.bound_gap_ is None
-    again, other = fit_splits(EiVRegressor(0.1, **FAST), X, y, [range(30), range(10, 40)])
+    again, other = fit_splits(EiVRegressor(0.1, **FAST, recipe="paper"), X, y, [range(30), range(10, 40)])
     assert again.bound_gap_ != other.bound_gap_
 
 
 @pytest.mark.parametrize("kind", ZETA_DRAWS)
 def test_a_small_sigma_y_makes_fit_warn(line, kind):
     X, y = line
-    model = EiVRegressor(0.3, y_noise=0.005, zeta_draws=kind, **(FAST | {"epochs": 30}))
+    model = EiVRegressor(0.3, y_noise=0.005, zeta_draws=kind, **(FAST | {"epochs": 30}), recipe="paper")
     with pytest.warns(LooseBoundWarning, match=r"of 5 only \S+ count .* n_zeta .* y_noise"):
         model.fit(X, y)
     assert model.zeta_ess_ < 4
@@ -135,7 +135,7 @@ def test_the_advice_goes_with_the_rule():
 
 
 def test_verbose_shows_it(line, capsys):
-    EiVRegressor(0.1, verbose=True, **FAST).fit(*line)
+    EiVRegressor(0.1, verbose=True, **FAST, recipe="paper").fit(*line)
     assert "of 5 count (effective sample size), gap of the bound" in capsys.readouterr().out
 
 
@@ -152,6 +152,7 @@ def test_the_papers_settings_do_not_warn(name):
         y_noise_every=settings.y_noise_every,
         standardise=False,
         random_state=0,
+        recipe="paper",
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error", LooseBoundWarning)

@@ -71,7 +71,7 @@ def given_draw(model, draw, network):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_same_draws_give_the_same_numbers(family, dtype, tmp_path):
-    model = EiVRegressor(X_ERR, posterior=family, dtype=dtype, **SMALL).fit(X, Y)
+    model = EiVRegressor(X_ERR, posterior=family, dtype=dtype, **SMALL, recipe="paper").fit(X, Y)
     session, description = exported(model, tmp_path)
     assert description["n_networks"] == 2
     masks = [name for name in ("mask_1", "mask_2") if description["masks"] is not None]
@@ -118,7 +118,7 @@ def predictions_of_the_file(session, description, zeta, n_theta, seed=0):
 )
 def test_a_prediction_from_the_file_alone(prior, tmp_path):
     """Mean and both parts of the uncertainty agree within the error of so many draws."""
-    model = EiVRegressor(X_ERR, input_prior=prior, dropout=0.2, n_theta=1000, **SMALL).fit(X, Y)
+    model = EiVRegressor(X_ERR, input_prior=prior, dropout=0.2, n_theta=1000, **SMALL, recipe="paper").fit(X, Y)
     session, description = exported(model, tmp_path)
     rows, n_theta, n_zeta = X[:6], 500, 60
     if prior == "flat":
@@ -139,7 +139,9 @@ def test_drawn_zetas_have_the_moments_of_their_posterior():
     """Appendix A.2 of the paper, for errors of each row."""
     errors = np.array([[0.2, 5.0], [1.0, 50.0]])
     prior = NormalPrior(std=[1.0, 50.0], mean=[3.0, 1000.0])
-    model = EiVRegressor(input_prior=prior, **SMALL | {"epochs": 1}).fit(X, Y, X_err=np.full(X.shape, X_ERR))
+    model = EiVRegressor(input_prior=prior, **SMALL | {"epochs": 1}, recipe="paper").fit(
+        X, Y, X_err=np.full(X.shape, X_ERR)
+    )
     zeta = draw_zeta(model, X[:2], 20_000, X_err=errors, random_state=0)
     share = 1 / (1 + (errors / [1.0, 50.0]) ** 2)
     np.testing.assert_allclose(zeta.std(0), share**0.5 * errors, rtol=0.03)
@@ -152,7 +154,9 @@ def test_what_the_file_says_of_itself(tmp_path):
 
     table = pd.DataFrame(X, columns=["length", "größe"])
     prior = NormalPrior(std=[1.0, np.inf], mean=[3.0, 0.0])
-    model = EiVRegressor(X_ERR, input_prior=prior, dropout=0.2, **SMALL).fit(table, pd.DataFrame({"a": Y, "b": -Y}))
+    model = EiVRegressor(X_ERR, input_prior=prior, dropout=0.2, **SMALL, recipe="paper").fit(
+        table, pd.DataFrame({"a": Y, "b": -Y})
+    )
     _, description = exported(model, tmp_path)
     assert description["features"] == {"n": 2, "names": ["length", "größe"]}
     assert description["outputs"] == {"n": 2, "names": ["a", "b"]}
@@ -160,7 +164,7 @@ def test_what_the_file_says_of_itself(tmp_path):
     assert description["input_prior"] == {"type": "NormalPrior", "std": [1.0, "Infinity"], "mean": [3.0, 0.0]}
     assert description["x_err"] == [0.2, 5.0]
     mixture = MixturePrior([1], [[3.0, 1000.0]], [[1.0, 2500.0]])
-    _, description = exported(EiVRegressor(X_ERR, input_prior=mixture, **SMALL).fit(X, Y), tmp_path)
+    _, description = exported(EiVRegressor(X_ERR, input_prior=mixture, **SMALL, recipe="paper").fit(X, Y), tmp_path)
     assert description["input_prior"]["covariances"] == [[1.0, 2500.0]]
     model.export(tmp_path / "again.onnx")
     model.export(tmp_path / "m.onnx")
@@ -169,12 +173,12 @@ def test_what_the_file_says_of_itself(tmp_path):
 
 def test_what_cannot_be_exported(tmp_path, monkeypatch):
     with pytest.raises(NotFittedError):
-        EiVRegressor().export(tmp_path / "m.onnx")
+        EiVRegressor(recipe="paper").export(tmp_path / "m.onnx")
     wide = np.random.default_rng(0).normal(size=(30, 12))
-    model = EiVRegressor(0.1, module=SmallConv, epochs=1).fit(wide, wide.sum(1))
+    model = EiVRegressor(0.1, module=SmallConv, epochs=1, recipe="paper").fit(wide, wide.sum(1))
     with pytest.raises(ValueError, match=r"only chains of Linear.*torch\.onnx\.export"):
         model.export(tmp_path / "m.onnx")
-    model = EiVRegressor(0.1, **SMALL).fit(X, Y)
+    model = EiVRegressor(0.1, **SMALL, recipe="paper").fit(X, Y)
     with pytest.raises(ValueError, match="form must be 'onnx', got 'pickle'"):
         model.export(tmp_path / "m.onnx", "pickle")
     real = builtins.__import__

@@ -16,7 +16,15 @@ def predictions():
     found = {}
     for name, x_err in (("eiv", 0.04), ("exact", None)):
         model = EiVRegressor(
-            x_err, hidden_units=8, epochs=4, y_noise_every=2, n_networks=2, n_theta=10, dtype="float64", random_state=0
+            x_err,
+            hidden_units=8,
+            epochs=4,
+            y_noise_every=2,
+            n_networks=2,
+            n_theta=10,
+            dtype="float64",
+            random_state=0,
+            recipe="paper",
         ).fit(data.X, data.y)
         p = model.predict_distribution(data.X[:5])
         parts = ("mean", "epistemic", "aleatoric", "noise")

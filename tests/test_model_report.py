@@ -34,7 +34,7 @@ def table(n_rows=120, n_features=4):
 def page_of(path, sample=None, fitted=None, notes=None):
     """A model, saved and read, on its page: the text of the page."""
     X, y = table()
-    fitted = fitted or EiVRegressor(0.1, **FAST).fit(pd.DataFrame(X, columns=ODD), y)
+    fitted = fitted or EiVRegressor(0.1, **FAST, recipe="paper").fit(pd.DataFrame(X, columns=ODD), y)
     save_model(fitted, path / "m.eiv", notes)
     write_model_page(path / "page.html", load_model(path / "m.eiv"), read_header(path / "m.eiv"), sample)
     return (path / "page.html").read_text()
@@ -58,7 +58,7 @@ def value(text):
 
 def test_curves_are_those_of_the_library():
     X, y = table()
-    fitted = EiVRegressor([0.1, 0.0, 0.3, 0.1], **FAST).fit(X, y)
+    fitted = EiVRegressor([0.1, 0.0, 0.3, 0.1], **FAST, recipe="paper").fit(X, y)
     (found,) = curves(fitted)
     assert {curve.feature for curve in found} == set(range(4))
     assert [curve.effect for curve in found] == sorted((curve.effect for curve in found), reverse=True)
@@ -81,7 +81,7 @@ def test_curves_with_errors_of_rows_and_columns_without_spread():
     X, y = table()
     X[:, 1] = 3.0
     errors = np.abs(X)
-    fitted = EiVRegressor(**FAST).fit(X, y, X_err=errors)
+    fitted = EiVRegressor(**FAST, recipe="paper").fit(X, y, X_err=errors)
     (found,) = curves(fitted)
     assert {curve.feature for curve in found} == {0, 2, 3}
     rows_of_curve = np.tile(np.median(X, axis=0), (len(found[0].x), 1))
@@ -106,7 +106,7 @@ def test_patterns_in_residuals():
 
 def test_the_numbers_on_the_page_are_those_of_the_library(tmp_path):
     X, y = table()
-    fitted = EiVRegressor(0.1, **FAST).fit(pd.DataFrame(X, columns=list("abcd")), y)
+    fitted = EiVRegressor(0.1, **FAST, recipe="paper").fit(pd.DataFrame(X, columns=list("abcd")), y)
     random = np.random.default_rng(1)
     new = random.normal(size=(90, 4))
     labels = new @ np.arange(1, 5) + random.normal(size=90)
@@ -153,7 +153,7 @@ def test_without_a_table_the_page_shows_what_the_file_holds(tmp_path):
 def test_exact_inputs_and_several_outputs(tmp_path):
     X, y = table()
     outputs = pd.DataFrame({"mass": y, "volume": -y})
-    fitted = EiVRegressor(**FAST).fit(X, outputs)
+    fitted = EiVRegressor(**FAST, recipe="paper").fit(X, outputs)
     text = page_of(tmp_path, sample_of(X, outputs), fitted)
     assert "The curve along each input: mass" in text
     assert "Calibration: volume" in text

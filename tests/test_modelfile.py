@@ -60,7 +60,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_predictions_are_the_same_to_the_last_bit(case, tmp_path):
     X, y = table()
-    model = EiVRegressor(**FAST | CASES[case]).fit(X, y)
+    model = EiVRegressor(**FAST | CASES[case], recipe="paper").fit(X, y)
     model.save(tmp_path / "m.eiv")
     loaded = EiVRegressor.load(tmp_path / "m.eiv")
     assert_same(model, loaded, X)
@@ -76,7 +76,7 @@ def test_errors_of_each_row_names_and_several_outputs(tmp_path):
     X, y = table()
     rows, outputs = pd.DataFrame(X, columns=["length", "größe"]), pd.DataFrame({"a": y, "b": y**2})
     errors = np.abs(X) / 10
-    model = EiVRegressor(**FAST).fit(rows, outputs, X_err=errors)
+    model = EiVRegressor(**FAST, recipe="paper").fit(rows, outputs, X_err=errors)
     model.save(tmp_path / "m.eiv")
     loaded = EiVRegressor.load(tmp_path / "m.eiv")
     assert_same(model, loaded, rows, X_err=errors)
@@ -103,7 +103,7 @@ def test_errors_of_each_row_names_and_several_outputs(tmp_path):
 def test_errors_by_name(x_err, tmp_path):
     X, y = table()
     rows = pd.DataFrame(X, columns=["a", "b"])
-    model = EiVRegressor(x_err, **FAST).fit(rows, y)
+    model = EiVRegressor(x_err, **FAST, recipe="paper").fit(rows, y)
     model.save(tmp_path / "m.eiv")
     loaded = EiVRegressor.load(tmp_path / "m.eiv")
     assert_same(model, loaded, rows)
@@ -112,7 +112,7 @@ def test_errors_by_name(x_err, tmp_path):
 
 def test_a_loaded_model_can_be_fitted_again(tmp_path):
     X, y = table()
-    model = EiVRegressor(0.1, **FAST).fit(X, y)
+    model = EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y)
     model.save(tmp_path / "m.eiv")
     again = EiVRegressor.load(tmp_path / "m.eiv").fit(X, y)
     np.testing.assert_array_equal(model.predict(X), again.predict(X))
@@ -120,7 +120,7 @@ def test_a_loaded_model_can_be_fitted_again(tmp_path):
 
 def test_settings_changed_after_the_fit(tmp_path):
     X, y = table()
-    model = EiVRegressor(0.1, **FAST).fit(X, y)
+    model = EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y)
     model.set_params(hidden_units=32, dtype="float64", n_theta=6, n_networks=4)
     model.save(tmp_path / "m.eiv")
     loaded = EiVRegressor.load(tmp_path / "m.eiv")
@@ -130,7 +130,7 @@ def test_settings_changed_after_the_fit(tmp_path):
 
 def test_own_module_has_to_be_given_again(tmp_path):
     X, y = table(n_features=12)
-    model = EiVRegressor(0.1, module=SmallConv, n_networks=2, **FAST).fit(X, y)
+    model = EiVRegressor(0.1, module=SmallConv, n_networks=2, **FAST, recipe="paper").fit(X, y)
     path = tmp_path / "m.eiv"
     model.save(path)
     assert read_header(path)["settings"]["module"] == "SmallConv"
@@ -144,7 +144,7 @@ def test_own_module_has_to_be_given_again(tmp_path):
                 torch.nn.Linear(n_in, 3), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(3, n_out)
             ),
         )
-    EiVRegressor(**FAST).fit(X, y).save(path)
+    EiVRegressor(**FAST, recipe="paper").fit(X, y).save(path)
     with pytest.raises(ModelFileError, match="without a module"):
         EiVRegressor.load(path, module=SmallConv)
 
@@ -161,7 +161,7 @@ class OwnNormal(NormalPrior):
 @pytest.mark.parametrize("prior", [OwnPrior(), OwnNormal(1.0)])
 def test_own_prior_is_refused_at_save(prior, tmp_path):
     X, y = table()
-    model = EiVRegressor(0.1, input_prior=prior, **FAST).fit(X, y)
+    model = EiVRegressor(0.1, input_prior=prior, **FAST, recipe="paper").fit(X, y)
     with pytest.raises(ValueError, match="input_prior: a model file cannot hold a Own"):
         model.save(tmp_path / "m.eiv")
     assert list(tmp_path.iterdir()) == []
@@ -171,14 +171,14 @@ def test_own_prior_is_refused_at_save(prior, tmp_path):
 def test_every_family_comes_back(family, tmp_path):
     X, y = table()
     settings = FAST | {"n_networks": 2, "epochs": 8}
-    model = EiVRegressor(0.1, posterior=family, **settings).fit(X, y)
+    model = EiVRegressor(0.1, posterior=family, **settings, recipe="paper").fit(X, y)
     model.save(tmp_path / "m.eiv")
     assert_same(model, EiVRegressor.load(tmp_path / "m.eiv"), X)
 
 
 def test_a_device_that_is_not_here(tmp_path):
     X, y = table()
-    model = EiVRegressor(0.1, **FAST).fit(X, y).set_params(device="cuda:7")
+    model = EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y).set_params(device="cuda:7")
     model.save(tmp_path / "m.eiv")
     assert EiVRegressor.load(tmp_path / "m.eiv").device == "auto"
 
@@ -186,7 +186,7 @@ def test_a_device_that_is_not_here(tmp_path):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_from_gpu_to_cpu(tmp_path, monkeypatch):
     X, y = table()
-    model = EiVRegressor(0.1, device="cuda", **FAST | {"n_theta": 2000}).fit(X, y)
+    model = EiVRegressor(0.1, device="cuda", **FAST | {"n_theta": 2000}, recipe="paper").fit(X, y)
     model.save(tmp_path / "m.eiv")
     assert_same(model, EiVRegressor.load(tmp_path / "m.eiv"), X)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -199,14 +199,14 @@ def test_from_gpu_to_cpu(tmp_path, monkeypatch):
 def test_what_is_known_of_the_training_rows(tmp_path):
     X, y = table()
     errors = np.abs(X) / 10
-    model = EiVRegressor(**FAST).fit(X, y, X_err=errors)
+    model = EiVRegressor(**FAST, recipe="paper").fit(X, y, X_err=errors)
     np.testing.assert_array_equal(model.x_quantiles_, np.percentile(X, [0, 5, 50, 95, 100], axis=0))
     np.testing.assert_array_equal(model.x_err_median_, np.median(errors, axis=0))
     model.save(tmp_path / "m.eiv")
     loaded = EiVRegressor.load(tmp_path / "m.eiv")
     np.testing.assert_array_equal(loaded.x_quantiles_, model.x_quantiles_)
     np.testing.assert_array_equal(loaded.x_err_median_, model.x_err_median_)
-    covariance = EiVRegressor([[0.04, 0.01], [0.01, 0.02]], **FAST).fit(X, y)
+    covariance = EiVRegressor([[0.04, 0.01], [0.01, 0.02]], **FAST, recipe="paper").fit(X, y)
     np.testing.assert_allclose(covariance.x_err_median_**2, [0.04, 0.02])
 
 
@@ -221,7 +221,7 @@ def test_what_is_known_of_the_training_rows(tmp_path):
 )
 def test_wrong_summaries_are_refused(tmp_path, name, change, message):
     X, y = table()
-    model = EiVRegressor(0.1, **FAST).fit(X, y)
+    model = EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y)
     setattr(model, name, change(getattr(model, name)))
     model.save(tmp_path / "m.eiv")
     with pytest.raises(ModelFileError, match=message):
@@ -231,8 +231,8 @@ def test_wrong_summaries_are_refused(tmp_path, name, change, message):
 def test_what_cannot_be_saved(tmp_path):
     X, y = table()
     with pytest.raises(NotFittedError):
-        EiVRegressor(0.1).save(tmp_path / "m.eiv")
-    model = EiVRegressor(0.1, **FAST).fit(X, y)
+        EiVRegressor(0.1, recipe="paper").save(tmp_path / "m.eiv")
+    model = EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y)
     with pytest.raises(ValueError, match="notes must hold"):
         save_model(model, tmp_path / "m.eiv", {"when": object()})
     with pytest.raises(ValueError, match="notes must hold"):
@@ -245,7 +245,9 @@ def small(tmp_path_factory):
     """A small model file: its bytes."""
     X, y = table()
     path = tmp_path_factory.mktemp("small") / "m.eiv"
-    model = EiVRegressor(0.1, input_prior="normal", **FAST | {"hidden_units": 2, "n_hidden": 1, "epochs": 1})
+    model = EiVRegressor(
+        0.1, input_prior="normal", **FAST | {"hidden_units": 2, "n_hidden": 1, "epochs": 1}, recipe="paper"
+    )
     save_model(model.fit(X, y), path, {"target": "y"})
     return path.read_bytes()
 
@@ -403,7 +405,7 @@ def test_states_of_other_shapes_are_refused(family, tmp_path):
     """What a family keeps has the shapes that its networks ask for, before a prediction is made with it."""
     X, y = table()
     settings = FAST | {"n_networks": 2, "hidden_units": 2, "n_hidden": 1}
-    EiVRegressor(0.1, posterior=family, **settings).fit(X, y).save(tmp_path / "m.eiv")
+    EiVRegressor(0.1, posterior=family, **settings, recipe="paper").fit(X, y).save(tmp_path / "m.eiv")
     whole = (tmp_path / "m.eiv").read_bytes()
     names = [name for name in json.loads(whole[8 : 8 + int.from_bytes(whole[:8], "little")]) if "posterior/" in name]
     assert bool(names) == (family != "gaussian_dropout")
@@ -421,7 +423,7 @@ def test_states_of_other_shapes_are_refused(family, tmp_path):
 def test_more_networks_than_there_are_weights(tmp_path):
     """They are counted before any is built, also where the module is the user's."""
     X, y = table(n_features=12)
-    EiVRegressor(0.1, module=SmallConv, **FAST).fit(X, y).save(tmp_path / "m.eiv")
+    EiVRegressor(0.1, module=SmallConv, **FAST, recipe="paper").fit(X, y).save(tmp_path / "m.eiv")
 
     def more(inner, header):
         inner["n_networks"], inner["training"]["epochs"] = 3, 1

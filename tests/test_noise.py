@@ -100,14 +100,16 @@ def test_noise_of_rows():
 @pytest.mark.parametrize("y_noise", ["rmse", "residual", "likelihood"])
 def test_the_estimator_takes_every_rule(line, y_noise):
     X, y = line
-    model = EiVRegressor(0.1, y_noise=y_noise, epochs=4, y_noise_every=2, hidden_units=8, random_state=0).fit(X, y)
+    model = EiVRegressor(
+        0.1, y_noise=y_noise, epochs=4, y_noise_every=2, hidden_units=8, random_state=0, recipe="paper"
+    ).fit(X, y)
     assert np.isfinite(model.y_noise_).all()
 
 
 @pytest.mark.filterwarnings("ignore::eiv.diagnostics.LooseBoundWarning")
 def test_a_known_value_stays_in_units_of_y(line):
     X, y = line
-    model = EiVRegressor(0.1, y_noise=0.25, epochs=3, hidden_units=8, random_state=0).fit(X, 100 * y)
+    model = EiVRegressor(0.1, y_noise=0.25, epochs=3, hidden_units=8, random_state=0, recipe="paper").fit(X, 100 * y)
     assert model.y_noise_ == pytest.approx([0.25])
 
 
@@ -118,9 +120,9 @@ def test_rows_with_large_known_errors_hardly_count():
     wrong = np.arange(400) % 2 == 1
     y = np.where(wrong, 5.0, X[:, 0]) + 0.05 * random.standard_normal(400)
     settings = {"epochs": 60, "hidden_units": 32, "dropout": 0.05, "weight_penalty": 0.1, "random_state": 0}
-    told = EiVRegressor(y_noise=0.1, **settings).fit(X, y, y_err=np.where(wrong, 50.0, 0.0))
+    told = EiVRegressor(y_noise=0.1, **settings, recipe="paper").fit(X, y, y_err=np.where(wrong, 50.0, 0.0))
     assert abs(told.predict([[0.5]])[0] - 0.5) < 0.3
-    assert EiVRegressor(y_noise=0.1, **settings).fit(X, y).predict([[0.5]])[0] > 1.5
+    assert EiVRegressor(y_noise=0.1, **settings, recipe="paper").fit(X, y).predict([[0.5]])[0] > 1.5
 
 
 @pytest.mark.parametrize(
@@ -130,11 +132,11 @@ def test_rows_with_large_known_errors_hardly_count():
 def test_bad_errors_of_y_are_named(line, y_err, message):
     X, y = line
     with pytest.raises(ValueError, match=f"y_err.*{message}"):
-        EiVRegressor(0.1, epochs=1).fit(X, y, y_err=y_err)
+        EiVRegressor(0.1, epochs=1, recipe="paper").fit(X, y, y_err=y_err)
 
 
 def test_bad_rules_are_named(line):
     X, y = line
     for bad in ("mean", -1.0, None):
         with pytest.raises(ValueError, match=r"y_noise must be .*'rmse'.* number above 0"):
-            EiVRegressor(0.1, y_noise=bad, epochs=1).fit(X, y)
+            EiVRegressor(0.1, y_noise=bad, epochs=1, recipe="paper").fit(X, y)

@@ -26,8 +26,8 @@ def test_float_products_are_those_of_torch(dtype):
 def test_training_in_bfloat16_stays_close(line, has_bfloat16):
     X, y = line
     settings = {"hidden_units": 64, "epochs": 20, "n_theta": 20, "weight_penalty": 0.1, "random_state": 0}
-    exact = EiVRegressor(0.1, **settings).fit(X, y)
-    rounded = EiVRegressor(0.1, precision="bfloat16", **settings).fit(X, y)
+    exact = EiVRegressor(0.1, **settings, recipe="paper").fit(X, y)
+    rounded = EiVRegressor(0.1, precision="bfloat16", **settings, recipe="paper").fit(X, y)
     assert not np.array_equal(exact.predict(X), rounded.predict(X))
     np.testing.assert_allclose(rounded.predict(X), exact.predict(X), atol=0.3 * y.std())
     np.testing.assert_allclose(rounded.loss_curve_[-1], exact.loss_curve_[-1], rtol=0.1)
@@ -36,10 +36,10 @@ def test_training_in_bfloat16_stays_close(line, has_bfloat16):
 def test_bad_precisions_are_refused(line):
     X, y = line
     with pytest.raises(ValueError, match="precision must be 'auto', 'float32' or 'bfloat16', got 'half'"):
-        EiVRegressor(precision="half").fit(X, y)
+        EiVRegressor(precision="half", recipe="paper").fit(X, y)
     with pytest.raises(ValueError, match="goes with dtype='float32' only"):
-        EiVRegressor(precision="bfloat16", dtype="float64").fit(X, y)
+        EiVRegressor(precision="bfloat16", dtype="float64", recipe="paper").fit(X, y)
     with pytest.raises(ValueError, match="for fully connected networks"):
-        EiVRegressor(precision="bfloat16", module=SmallConv, epochs=1).fit(
+        EiVRegressor(precision="bfloat16", module=SmallConv, epochs=1, recipe="paper").fit(
             np.random.default_rng(0).normal(size=(9, 12)), y[:9]
         )

@@ -23,8 +23,10 @@ FAST = {"hidden_units": 16, "epochs": 5, "n_theta": 10, "random_state": 0}
 
 @parametrize_with_checks(
     [
-        EiVRegressor(hidden_units=32, epochs=60, n_theta=10, weight_penalty=0.1),
-        EiVRegressor(x_err=0.1, hidden_units=32, epochs=60, n_theta=10, weight_penalty=0.1, n_networks=2),
+        EiVRegressor(hidden_units=32, epochs=60, n_theta=10, weight_penalty=0.1, recipe="paper"),
+        EiVRegressor(
+            x_err=0.1, hidden_units=32, epochs=60, n_theta=10, weight_penalty=0.1, n_networks=2, recipe="paper"
+        ),
     ]
 )
 def test_scikit_learn_contract(estimator, check):
@@ -33,18 +35,18 @@ def test_scikit_learn_contract(estimator, check):
 
 def test_same_seed_same_numbers(line):
     X, y = line
-    first, second = (EiVRegressor(0.1, **FAST).fit(X, y).predict(X, return_std=True) for _ in range(2))
+    first, second = (EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y).predict(X, return_std=True) for _ in range(2))
     assert np.array_equal(first, second)
-    model = EiVRegressor(0.1, **FAST).fit(X, y)
+    model = EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y)
     assert np.array_equal(model.predict(X), model.predict(X))
-    other = EiVRegressor(0.1, **(FAST | {"random_state": 1})).fit(X, y)
+    other = EiVRegressor(0.1, **(FAST | {"random_state": 1}), recipe="paper").fit(X, y)
     assert not np.allclose(other.predict(X), first[0])
 
 
 @pytest.mark.parametrize("n_networks", [1, 3])
 def test_prediction_has_the_parts_of_the_design(line, n_networks):
     X, y = line
-    p = EiVRegressor(0.1, n_networks=n_networks, **FAST).fit(X, y).predict_distribution(X)
+    p = EiVRegressor(0.1, n_networks=n_networks, **FAST, recipe="paper").fit(X, y).predict_distribution(X)
     assert p.mean.shape == (40,)
     assert p.draws.shape == (n_networks * 50, 40)
     np.testing.assert_allclose(p.std**2, p.epistemic**2 + p.aleatoric**2)
@@ -56,7 +58,7 @@ def test_prediction_has_the_parts_of_the_design(line, n_networks):
 
 def test_no_error_is_the_model_without_errors_in_variables(line):
     X, y = line
-    models = [EiVRegressor(x_err, **FAST).fit(X, y) for x_err in (None, 0, 0.0, [0.0])]
+    models = [EiVRegressor(x_err, **FAST, recipe="paper").fit(X, y) for x_err in (None, 0, 0.0, [0.0])]
     for model in models:
         p = model.predict_distribution(X)
         assert (p.aleatoric == 0).all()
@@ -65,7 +67,7 @@ def test_no_error_is_the_model_without_errors_in_variables(line):
 
 def test_curve_at_exact_inputs(line):
     X, y = line
-    model = EiVRegressor(0.3, **FAST).fit(X, y)
+    model = EiVRegressor(0.3, **FAST, recipe="paper").fit(X, y)
     p = model.predict_distribution(X, X_err=0)
     assert (p.aleatoric == 0).all()
     assert not np.allclose(p.mean, model.predict(X))
@@ -74,7 +76,7 @@ def test_curve_at_exact_inputs(line):
 @pytest.mark.parametrize("method", ["unbiased", "literal"])
 def test_prediction_goes_through_in_chunks(line, method, monkeypatch):
     X, y = line
-    model = EiVRegressor(0.1, n_networks=2, dtype="float64", **FAST).fit(X, y)
+    model = EiVRegressor(0.1, n_networks=2, dtype="float64", **FAST, recipe="paper").fit(X, y)
     whole = model.predict_distribution(X, method=method)
     monkeypatch.setattr("eiv.sampling._CHUNK_DRAWS", {"cpu": 2 * 50 * 3, "cuda": 2 * 50 * 3})
     monkeypatch.setattr("eiv.mlp._ROWS_AT_ONCE", 4)
@@ -87,7 +89,7 @@ def test_prediction_goes_through_in_chunks(line, method, monkeypatch):
 
 def test_draws_are_dropped_where_they_are_many(line, monkeypatch):
     X, y = line
-    model = EiVRegressor(0.1, **FAST).fit(X, y)
+    model = EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y)
     monkeypatch.setattr("eiv.regressor._KEPT_DRAWS", 1999)
     assert model.predict_distribution(X).draws is None
     assert model.predict_distribution(X, keep_draws=True).draws.shape == (50, 40)
@@ -98,7 +100,7 @@ def test_pandas_names_are_kept(line):
     X, y = line
     table = pd.DataFrame({"length": X[:, 0], "width": X[:, 0] ** 2}, index=[f"r{i}" for i in range(40)])
     target = pd.DataFrame({"mass": y, "price": y**2})
-    model = EiVRegressor([0.1, 0.0], **FAST).fit(table, target)
+    model = EiVRegressor([0.1, 0.0], **FAST, recipe="paper").fit(table, target)
     assert list(model.feature_names_in_) == ["length", "width"]
     frame = model.predict_distribution(table.iloc[:3]).to_frame()
     assert list(frame.index) == ["r0", "r1", "r2"]
@@ -112,8 +114,12 @@ def test_pandas_names_are_kept(line):
 def test_standardisation_makes_units_irrelevant(line):
     X, y = line
     settings = FAST | {"dtype": "float64"}
-    plain = EiVRegressor(0.1, **settings).fit(X, y).predict_distribution(X)
-    scaled = EiVRegressor(100.0, **settings).fit(1000 * X + 5, 0.01 * y - 3).predict_distribution(1000 * X + 5)
+    plain = EiVRegressor(0.1, **settings, recipe="paper").fit(X, y).predict_distribution(X)
+    scaled = (
+        EiVRegressor(100.0, **settings, recipe="paper")
+        .fit(1000 * X + 5, 0.01 * y - 3)
+        .predict_distribution(1000 * X + 5)
+    )
     np.testing.assert_allclose(scaled.mean, 0.01 * plain.mean - 3, rtol=1e-6)
     for part in ("epistemic", "aleatoric", "noise"):
         np.testing.assert_allclose(getattr(scaled, part), 0.01 * getattr(plain, part), rtol=1e-6)
@@ -122,7 +128,7 @@ def test_standardisation_makes_units_irrelevant(line):
 def test_columns_without_spread_map_to_zero(line):
     X, y = line
     wide = np.column_stack([X, np.full(40, 7.0)])
-    model = EiVRegressor([0.1, 1.0], **FAST).fit(wide, y)
+    model = EiVRegressor([0.1, 1.0], **FAST, recipe="paper").fit(wide, y)
     moved = wide + np.array([0.0, 100.0])
     assert np.array_equal(model.predict(wide), model.predict(moved))
 
@@ -130,7 +136,7 @@ def test_columns_without_spread_map_to_zero(line):
 def test_errors_of_each_row(line):
     X, y = line
     errors = np.where(np.arange(40) < 20, 0.0, 0.4)[:, None]
-    model = EiVRegressor(**FAST).fit(X, y, X_err=errors)
+    model = EiVRegressor(**FAST, recipe="paper").fit(X, y, X_err=errors)
     p = model.predict_distribution(X, X_err=errors)
     assert (p.aleatoric[:20] < 1e-6).all()
     assert (p.aleatoric[20:] > 0).all()
@@ -142,8 +148,10 @@ def test_errors_of_each_row(line):
 
 def test_normal_prior_narrows_the_posterior_of_the_input(line):
     X, y = line
-    flat = EiVRegressor(0.5, **FAST).fit(X, y).predict_distribution(X)
-    narrow = EiVRegressor(0.5, input_prior=NormalPrior(std=0.2), **FAST).fit(X, y).predict_distribution(X)
+    flat = EiVRegressor(0.5, **FAST, recipe="paper").fit(X, y).predict_distribution(X)
+    narrow = (
+        EiVRegressor(0.5, input_prior=NormalPrior(std=0.2), **FAST, recipe="paper").fit(X, y).predict_distribution(X)
+    )
     assert narrow.aleatoric.mean() < 0.7 * flat.aleatoric.mean()
 
 
@@ -151,25 +159,25 @@ def test_own_module():
     random = np.random.default_rng(0)
     X = random.normal(size=(60, 12))
     y = X[:, :3].sum(1)
-    model = EiVRegressor(0.1, module=SmallConv, n_networks=2, **FAST).fit(X, y)
+    model = EiVRegressor(0.1, module=SmallConv, n_networks=2, **FAST, recipe="paper").fit(X, y)
     p = model.predict_distribution(X)
     assert (p.epistemic > 0).all()
     assert model.loss_curve_.shape == (5, 2)
     with pytest.raises(ValueError, match="no dropout layer"):
-        EiVRegressor(module=torch.nn.Linear).fit(X, y)
+        EiVRegressor(module=torch.nn.Linear, recipe="paper").fit(X, y)
     with pytest.raises(TypeError, match="module must be a callable"):
-        EiVRegressor(module=3).fit(X, y)
+        EiVRegressor(module=3, recipe="paper").fit(X, y)
     with pytest.raises(TypeError, match="module must be a callable"):
-        EiVRegressor(module=paper_network(12, 1)).fit(X, y)
+        EiVRegressor(module=paper_network(12, 1), recipe="paper").fit(X, y)
     with pytest.raises(TypeError, match="module must take"):
-        EiVRegressor(module=lambda n_inputs: None).fit(X, y)
+        EiVRegressor(module=lambda n_inputs: None, recipe="paper").fit(X, y)
     with pytest.raises(ValueError, match="cannot take 2 rows of 12 inputs"):
-        EiVRegressor(module=lambda n_in, n_out: paper_network(7, 1)).fit(X, y)
+        EiVRegressor(module=lambda n_in, n_out: paper_network(7, 1), recipe="paper").fit(X, y)
 
 
 def test_splits_fitted_together_equal_splits_fitted_alone(line):
     X, y = line
-    model = EiVRegressor(0.1, dtype="float64", **FAST)
+    model = EiVRegressor(0.1, dtype="float64", **FAST, recipe="paper")
     splits = [train for train, _ in KFold(3, shuffle=True, random_state=0).split(X)]
     errors = np.full((40, 1), 0.1)
     for together, rows in zip(fit_splits(model, X, y, splits, X_err=errors), splits, strict=True):
@@ -180,7 +188,7 @@ def test_splits_fitted_together_equal_splits_fitted_alone(line):
 
 def test_ensemble_pools_the_draws_of_its_networks(line):
     X, y = line
-    pooled = EiVRegressor(0.1, n_networks=4, **FAST).fit(X, y).predict_distribution(X)
+    pooled = EiVRegressor(0.1, n_networks=4, **FAST, recipe="paper").fit(X, y).predict_distribution(X)
     by_network = pooled.draws.reshape(4, 50, 40)
     between = by_network.mean(1).var(0)
     assert (pooled.epistemic**2 > 0.5 * between).all()
@@ -192,13 +200,13 @@ def test_errors_travel_as_metadata(line):
     errors = np.linspace(0.05, 0.4, 40)[:, None]
     with sklearn.config_context(enable_metadata_routing=True):
         model = (
-            EiVRegressor(**FAST)
+            EiVRegressor(**FAST, recipe="paper")
             .set_fit_request(X_err=True)
             .set_predict_request(X_err=True)
             .set_score_request(X_err=True)
         )
         pipeline = make_pipeline(FunctionTransformer(), model).fit(X, y, X_err=errors)
-        alone = EiVRegressor(**FAST).fit(X, y, X_err=errors)
+        alone = EiVRegressor(**FAST, recipe="paper").fit(X, y, X_err=errors)
         np.testing.assert_array_equal(pipeline.predict(X, X_err=errors), alone.predict(X, X_err=errors))
         assert not np.allclose(pipeline.predict(X, X_err=0), alone.predict(X, X_err=errors))
         scores = cross_validate(model, X, y, cv=3, params={"X_err": errors}, error_score="raise")["test_score"]
@@ -218,12 +226,12 @@ def test_errors_travel_as_metadata(line):
 def test_divergence_is_an_error_not_a_nan(line, settings):
     X, y = line
     with pytest.raises(TrainingDivergedError, match="Lower learning_rate"):
-        EiVRegressor(0.1, **FAST | settings).fit(X, y)
+        EiVRegressor(0.1, **FAST | settings, recipe="paper").fit(X, y)
 
 
 def test_a_failed_fit_leaves_no_half_fitted_model(line):
     X, y = line
-    model = EiVRegressor(0.1, **FAST).fit(X, y)
+    model = EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y)
     with pytest.raises(TrainingDivergedError):
         model.set_params(learning_rate=1e30).fit(X, 1000 * y)
     with pytest.raises(NotFittedError):
@@ -236,7 +244,7 @@ def test_a_failed_fit_leaves_no_half_fitted_model(line):
 
 def test_settings_of_the_fit_hold_at_predict(line):
     X, y = line
-    model = EiVRegressor(0.1, **FAST).fit(X, y)
+    model = EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y)
     before = model.predict(X)
     model.set_params(dtype="float64", input_prior=NormalPrior(std=0.1), device="cpu")
     np.testing.assert_array_equal(model.predict(X), before)
@@ -245,22 +253,22 @@ def test_settings_of_the_fit_hold_at_predict(line):
 def test_inputs_beyond_all_bounds_are_refused_at_predict(line):
     X, y = line
     with pytest.raises(ValueError, match="X: the prediction for 1 of 2 rows is not a finite number, first for row 1"):
-        EiVRegressor(0.1, **FAST).fit(X, y).predict([[0.0], [1e300]])
+        EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y).predict([[0.0], [1e300]])
 
 
 def test_errors_with_names_are_matched_by_name(line):
     X, y = line
     table = pd.DataFrame({"a": X[:, 0], "b": X[:, 0] ** 2})
-    by_position = EiVRegressor([0.1, 0.0], **FAST).fit(table, y)
+    by_position = EiVRegressor([0.1, 0.0], **FAST, recipe="paper").fit(table, y)
     for errors in ({"b": 0.0, "a": 0.1}, pd.Series({"b": 0.0, "a": 0.1})):
-        by_name = EiVRegressor(errors, **FAST).fit(table, y)
+        by_name = EiVRegressor(errors, **FAST, recipe="paper").fit(table, y)
         assert list(by_name.x_err_) == [0.1, 0.0]
         assert np.array_equal(by_name.predict(table), by_position.predict(table))
     rows = pd.DataFrame({"b": np.zeros(40), "a": np.full(40, 0.1)})
     shown = by_position.predict(table, X_err=rows[["a", "b"]])
     assert np.array_equal(by_position.predict(table, X_err=rows), shown)
     with pytest.raises(ValueError, match=r"x_err must have a value for each feature of X, \['a', 'b'\], got \['a'\]"):
-        EiVRegressor({"a": 0.1}, **FAST).fit(table, y)
+        EiVRegressor({"a": 0.1}, **FAST, recipe="paper").fit(table, y)
 
 
 def test_the_estimator_hands_its_settings_on(line, monkeypatch):
@@ -275,7 +283,7 @@ def test_the_estimator_hands_its_settings_on(line, monkeypatch):
     monkeypatch.setattr("eiv.fitting.train", spy)
     errors = np.linspace(0.1, 0.5, 40)[:, None]
     settings = FAST | {"n_zeta": 7, "weight_penalty": 3.0, "y_noise_init": 0.4}
-    model = EiVRegressor(standardise=False, n_networks=2, **settings).fit(X, y, X_err=errors)
+    model = EiVRegressor(standardise=False, n_networks=2, **settings, recipe="paper").fit(X, y, X_err=errors)
     posterior, inputs, schedule, result = seen[0]
     assert (schedule.n_zeta, schedule.y_noise_init, posterior.weight_penalty) == (7, 0.4, 3.0)
     np.testing.assert_allclose(inputs.std[1].cpu(), errors, rtol=1e-6)
@@ -289,7 +297,7 @@ def test_a_module_built_once_is_refused_on_any_number_of_cores(line):
         torch.set_num_threads(threads)
         try:
             with pytest.raises(ValueError, match="new network at every call"):
-                EiVRegressor(module=lambda n_in, n_out: module, n_networks=2, **FAST).fit(X, y)
+                EiVRegressor(module=lambda n_in, n_out: module, n_networks=2, **FAST, recipe="paper").fit(X, y)
         finally:
             torch.set_num_threads(1)
 
@@ -297,20 +305,20 @@ def test_a_module_built_once_is_refused_on_any_number_of_cores(line):
 def test_fit_splits_checks_its_rows(line):
     X, y = line
     with pytest.raises(ValueError, match="same number of rows: X has 40, y has 39"):
-        fit_splits(EiVRegressor(**FAST), X, y[:-1], [range(20)])
+        fit_splits(EiVRegressor(**FAST, recipe="paper"), X, y[:-1], [range(20)])
     with pytest.raises(ValueError, match="splits must hold the rows to fit on"):
-        fit_splits(EiVRegressor(**FAST), X, y, list(KFold(3).split(X)))
+        fit_splits(EiVRegressor(**FAST, recipe="paper"), X, y, list(KFold(3).split(X)))
 
 
 def test_progress_bar_shows_loss_noise_and_time(line, capsys):
     X, y = line
-    EiVRegressor(0.1, **FAST, verbose=True).fit(X, y)
+    EiVRegressor(0.1, **FAST, verbose=True, recipe="paper").fit(X, y)
     shown = capsys.readouterr().out
     assert "5/5 epochs" in shown
     assert "loss" in shown
     assert "σ_y" in shown
     assert "0:00:00" in shown
-    EiVRegressor(0.1, **FAST).fit(X, y)
+    EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y)
     assert capsys.readouterr().out == ""
 
 
@@ -319,6 +327,6 @@ def test_global_generators_are_left_alone(line):
     torch.manual_seed(0)
     np.random.seed(0)  # noqa: NPY002
     before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    EiVRegressor(0.1, **FAST).fit(X, y).predict(X)
+    EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y).predict(X)
     assert torch.equal(before[0], torch.random.get_rng_state())
     assert np.array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002

@@ -53,10 +53,10 @@ def test_networks_do_not_depend_on_the_number_of_cores(line, two_cores):
     settings = {"hidden_units": 128, "epochs": 3, "n_theta": 10, "random_state": 0, "n_networks": 3, "dtype": "float64"}
     settings |= {"batch_size": 64}
     for x_err in (None, 0.1):
-        on_two = EiVRegressor(x_err, **settings).fit(X, y)
+        on_two = EiVRegressor(x_err, **settings, recipe="paper").fit(X, y)
         predicted = on_two.predict(X)
         torch.set_num_threads(1)
-        on_one = EiVRegressor(x_err, **settings).fit(X, y)
+        on_one = EiVRegressor(x_err, **settings, recipe="paper").fit(X, y)
         np.testing.assert_allclose(predicted, on_one.predict(X), rtol=1e-9)
         np.testing.assert_allclose(on_two.loss_curve_, on_one.loss_curve_)
         torch.set_num_threads(2)
@@ -65,7 +65,7 @@ def test_networks_do_not_depend_on_the_number_of_cores(line, two_cores):
 def test_divergence_in_one_worker_is_reported(line, two_cores):
     X, y = line
     with pytest.raises(TrainingDivergedError):
-        EiVRegressor(0.1, epochs=50, hidden_units=16, n_networks=4, learning_rate=1e30).fit(X, y)
+        EiVRegressor(0.1, epochs=50, hidden_units=16, n_networks=4, learning_rate=1e30, recipe="paper").fit(X, y)
 
 
 def test_predictions_in_many_threads_leave_the_number_of_threads_alone(two_cores):

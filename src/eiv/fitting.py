@@ -25,6 +25,7 @@ from eiv.mlp import fast_stack
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import FAMILIES, WeightPosterior
 from eiv.progress import Report, show_integration, training_progress
+from eiv.recipes import settings_for
 from eiv.scaling import Scaler
 from eiv.streams import Purpose, Streams, network_seeds
 from eiv.training import Schedule, TrainingResult, train
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
+_FEWEST_HELD_OUT, _MOST_HELD_OUT = 20, 1000
 _PRIORS: dict[str, InputPrior | LearnedPrior] = {
     "flat": FlatPrior(),
     "normal": LearnedPrior(max_components=1),
@@ -53,7 +55,7 @@ class Table:
 
 
 def fit_stack(
-    models: Sequence[EiVRegressor], tables: Sequence[Table], on_epoch: Callable[[int], None] | None = None
+    models: Sequence[EiVRegressor], tables: Sequence[Table], on_progress: Callable[[float], None] | None = None
 ) -> None:
     """Fit models of one kind, on as many rows each, as one stack of networks."""
     first, stop = models[0], threading.Event()
@@ -63,10 +65,13 @@ def fit_stack(
     outputs: list[Tensor] = []
     output_errors: list[Tensor] = []
     known_noise: list[Tensor] = []
-    for model, table, prior in zip(models, tables, _fitted_priors(models, tables), strict=True):
+    for model, table in zip(models, tables, strict=True):
         model._seed = int(check_random_state(model.random_state).randint(2**31))
         model._n_fitted_networks = model.n_networks
-        model._fitted_params = model.get_params(deep=False)
+        model.settings_ = settings_for(model.get_params(deep=False), len(table.x))
+        model._fitted_params = model.get_params(deep=False) | vars(model.settings_)
+    settings = first.settings_
+    for model, table, prior in zip(models, tables, _fitted_priors(models, tables), strict=True):
         model.input_prior_ = prior
         model._x_scaler = _scaler(table.x, model.standardise)
         model._y_scaler = _scaler(table.y, model.standardise)
@@ -78,21 +83,23 @@ def fit_stack(
         if table.y_err is not None:
             errors = torch.from_numpy(table.y_err / model._y_scaler.scale)
             output_errors += [errors.to(device, dtype)] * model.n_networks
-        if not isinstance(model.y_noise, str):
-            noise = torch.from_numpy(np.asarray(model.y_noise, dtype=float) / model._y_scaler.scale)
+        if not isinstance(settings.y_noise, str):
+            noise = torch.from_numpy(np.asarray(settings.y_noise, dtype=float) / model._y_scaler.scale)
             known_noise += [noise.to(device, dtype)] * model.n_networks
 
+    rule = settings.y_noise if isinstance(settings.y_noise, str) else None
     schedule = Schedule(
-        epochs=first.epochs,
-        batch_size=first.batch_size,
-        learning_rate=first.learning_rate,
-        learning_rate_decay=first.learning_rate_decay,
-        n_zeta=first.n_zeta,
-        y_noise_init=first.y_noise_init,
-        y_noise_every=first.y_noise_every,
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        learning_rate_decay=settings.learning_rate_decay,
+        n_zeta=settings.n_zeta,
+        y_noise_init=settings.y_noise_init,
+        y_noise_every=settings.y_noise_every,
         precision=first.precision,
-        zeta_draws=first.zeta_draws,
-        y_noise_rule=first.y_noise if isinstance(first.y_noise, str) else None,
+        zeta_draws=settings.zeta_draws,
+        y_noise_rule=rule,
+        held_out=0 if rule is None else _n_held_out(settings.held_out, len(tables[0].x)),
     )
 
     def fit_group(posterior: WeightPosterior, group: slice, report: Report | None) -> TrainingResult:
@@ -109,13 +116,13 @@ def fit_stack(
         )
 
     whole = new_posterior(first, seeds, device)
-    n_zeta = 1 if inputs[0].is_exact else ZetaDraws.of(first.zeta_draws, first.n_zeta, inputs[0]).n_zeta
-    work = first.batch_size * n_zeta * whole.stack.width**2
+    n_zeta = 1 if inputs[0].is_exact else _draws(first, inputs[0]).n_zeta
+    work = settings.batch_size * n_zeta * whole.stack.width**2
     size = -(-len(seeds) // n_workers(len(seeds), device, work))
     groups = [slice(start, start + size) for start in range(0, len(seeds), size)]
     posteriors = whole.split([len(seeds[group]) for group in groups])
     y_scale = float(np.sqrt(np.mean(first._y_scaler.scale**2)))
-    with training_progress(schedule.epochs, y_scale, first.verbose, on_epoch) as report:
+    with training_progress(schedule.epochs, y_scale, first.verbose, on_progress) as report:
         tasks = [
             partial(fit_group, posterior, group, report if group.start == 0 else None)
             for posterior, group in zip(posteriors, groups, strict=True)
@@ -154,7 +161,7 @@ def _measure_zetas(
             zetas,
             torch.stack(list(outputs[networks])),
             y_noise[networks],
-            ZetaDraws.of(model.zeta_draws, model.n_zeta, zetas),
+            _draws(model, zetas),
             Streams.of(seeds[networks], Purpose.DIAGNOSTICS, like.device, like.dtype),
             torch.stack(list(output_errors[networks])) if output_errors else None,
         )
@@ -170,7 +177,7 @@ def _measure_zetas(
     measured = [pair for pair in zip(models, starts, strict=True) if pair[0].bound_gap_ is not None]
     if measured:
         worst, start = max(measured, key=lambda pair: float(pair[0].bound_gap_))
-        _tell(worst, ZetaDraws.of(worst.zeta_draws, worst.n_zeta, inputs[start]))
+        _tell(worst, _draws(worst, inputs[start]))
 
 
 def _tell(model: EiVRegressor, draws: ZetaDraws) -> None:
@@ -178,12 +185,22 @@ def _tell(model: EiVRegressor, draws: ZetaDraws) -> None:
     if model.verbose:
         show_integration(model.zeta_ess_, model.bound_gap_, draws.n_zeta)
     if model.bound_gap_ > LARGE_GAP:
-        warnings.warn(advice(model.zeta_ess_, model.bound_gap_, draws, model.n_zeta), LooseBoundWarning, stacklevel=2)
+        n_zeta = model.settings_.n_zeta or draws.n_zeta
+        warnings.warn(advice(model.zeta_ess_, model.bound_gap_, draws, n_zeta), LooseBoundWarning, stacklevel=2)
+
+
+def _draws(model: EiVRegressor, inputs: ZetaPosterior) -> ZetaDraws:
+    return ZetaDraws.of(model.settings_.zeta_draws, model.settings_.n_zeta, inputs)
+
+
+def _n_held_out(share: float, n_rows: int) -> int:
+    """The rows that sigma_y is found on: enough to tell it, and not so many that the networks miss them."""
+    return min(max(round(share * n_rows), _FEWEST_HELD_OUT), n_rows // 5, _MOST_HELD_OUT) if share else 0
 
 
 def new_posterior(model: EiVRegressor, seeds: Sequence[SeedSequence], device: torch.device) -> WeightPosterior:
     """The weight posterior of fresh networks with these seeds."""
-    n_inputs, n_outputs = model.n_features_in_, model.n_outputs_
+    n_inputs, n_outputs, settings = model.n_features_in_, model.n_outputs_, model.settings_
 
     def build() -> nn.Module:
         if model.module is not None:
@@ -191,10 +208,10 @@ def new_posterior(model: EiVRegressor, seeds: Sequence[SeedSequence], device: to
                 return model.module(n_inputs, n_outputs)
             except TypeError as error:
                 raise TypeError(f"module must take (n_inputs, n_outputs); calling it failed: {error}") from error
-        return paper_network(n_inputs, n_outputs, model.hidden_units, model.n_hidden, model.dropout)
+        return paper_network(n_inputs, n_outputs, settings.hidden_units, settings.n_hidden, settings.dropout)
 
     stack = NetworkStack(build, n_inputs, n_outputs, seeds, device, DTYPES[model.dtype])
-    return FAMILIES[model.posterior](fast_stack(stack, model.precision), model.weight_penalty)
+    return FAMILIES[settings.posterior](fast_stack(stack, model.precision), settings.weight_penalty)
 
 
 def _scaler(values: Array, standardise: bool) -> Scaler:
@@ -218,7 +235,7 @@ def input_prior_of(prior: object, error_model: str) -> InputPrior | LearnedPrior
 def _fitted_priors(models: Sequence[EiVRegressor], tables: Sequence[Table]) -> list[InputPrior]:
     """The input priors of the models, learned side by side on the cores: their products are small."""
     tasks = [
-        partial(_fitted_prior, input_prior_of(model.input_prior, model.error_model), table)
+        partial(_fitted_prior, input_prior_of(model.settings_.input_prior, model.error_model), table)
         for model, table in zip(models, tables, strict=True)
     ]
     return run_tasks(tasks, torch.device("cpu"))

@@ -18,14 +18,14 @@ class Report(Protocol):
 
 @contextlib.contextmanager
 def training_progress(
-    n_epochs: int, y_scale: float, enabled: bool, on_epoch: Callable[[int], None] | None = None
+    n_epochs: int, y_scale: float, enabled: bool, on_progress: Callable[[float], None] | None = None
 ) -> Iterator[Report | None]:
-    """Show a bar for `n_epochs` epochs where `enabled`, and let `on_epoch` know of each.
+    """Show a bar for `n_epochs` epochs where `enabled`, and let `on_progress` know the share that is done.
 
     `y_scale` turns sigma_y back into units of y.
     """
     if not enabled:
-        yield None if on_epoch is None else lambda epoch, loss, y_noise: on_epoch(epoch)
+        yield None if on_progress is None else lambda epoch, loss, y_noise: on_progress(epoch / n_epochs)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
@@ -42,8 +42,8 @@ def training_progress(
         def report(epoch: int, loss: Tensor, y_noise: Tensor) -> None:
             sigma = y_scale * y_noise.square().mean().sqrt().item()
             bar.update(task, completed=epoch, state=f"loss {loss.mean().item():.4f}  σ_y {sigma:.4g}")
-            if on_epoch is not None:
-                on_epoch(epoch)
+            if on_progress is not None:
+                on_progress(epoch / n_epochs)
 
         yield report
 

@@ -25,6 +25,7 @@ from eiv.noise import NOISE_RULES
 from eiv.posteriors import FAMILIES
 from eiv.prediction import Prediction
 from eiv.products import PRECISIONS, check_precision
+from eiv.recipes import RECIPES, settings_for
 from eiv.sampling import BlockSampler, FunctionSampler, LiteralSampler
 from eiv.streams import network_seeds
 
@@ -55,39 +56,46 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             those by name (a mapping or a pandas Series); 0 for exact columns; a covariance `n_x x n_x`; or
             `eiv.relative(0.05)`, a share of each column's spread. None for exact inputs: the model without
             Errors-in-Variables.
+        recipe: what holds for the arguments that are None: "default", which serves tables of 100 to 100,000 rows
+            without tuning, or "paper", the settings of the paper; see `eiv.recipes`.
         error_model: "classical", x scatters around the true input; or "berkson", x was set and the true input
             scatters around it, so that zeta given x is N(x, x_err^2) whatever `input_prior` says.
         input_prior: what is believed of the true input before x is seen: "flat" (Lemma 1); "normal" (appendix A.2 with
-            mean and covariance learned from X and its errors); "mixture" (a Gaussian mixture, learned likewise); or an
-            object such as `eiv.NormalPrior(std, mean)`, `eiv.MixturePrior` or `eiv.LearnedPrior`.
+            mean and covariance learned from X and its errors); "mixture" (a Gaussian mixture, learned likewise; the
+            default); or an object such as `eiv.NormalPrior(std, mean)`, `eiv.MixturePrior` or `eiv.LearnedPrior`.
         zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
-            "sobol", "informed" (of `n_zeta` candidates those that explain y) or "gauss_hermite" (`n_zeta` nodes along
-            each of three noisy features at most); see
+            "sobol", "informed" (of `n_zeta` candidates those that explain y), "gauss_hermite" (`n_zeta` nodes along
+            each of three noisy features at most), "interpolated" (one noisy feature, f straight between `n_zeta`
+            nodes), or "auto" (the default): "interpolated" for one noisy feature, else "informed"; see
             `eiv.inputs.ZetaDraws`. Predictions draw independent zetas, as the split of their variance needs.
         posterior: the family of the weight posterior, a name of `eiv.posteriors.FAMILIES`: "bernoulli_dropout" (the
             paper), "gaussian_dropout", "variational_dropout" and "concrete_dropout" (learned rates), "mean_field"
-            (normal weights), "ensemble" (its members are the `n_networks`, two at least), "last_layer_laplace" and
-            "swag". Each says in its docstring what it learns, costs and misses.
+            (normal weights), "ensemble" (its members are the `n_networks`, two at least), "last_layer_laplace" (the
+            default) and "swag". Each says in its docstring what it learns, costs and misses.
         module: a callable `(n_inputs, n_outputs) -> torch.nn.Module`, with dropout layers of its own for the dropout
             families, or None for the paper's network.
-        hidden_units: h of the paper's network.
-        n_hidden: its number of hidden layers.
-        dropout: p of the paper's network; where rates are learned, or weights are normal, what they start from.
-        weight_penalty: 1 / (2 lambda_theta^2), the strength of the prior of the weights.
-        epochs: how often training visits each row.
-        batch_size: rows of a minibatch.
-        learning_rate: Adam's step size.
+        hidden_units: h of the paper's network; 128 by default.
+        n_hidden: its number of hidden layers; 4 by default.
+        dropout: p of the paper's network, for the dropout families; where rates are learned, or weights are normal,
+            what they start from.
+        weight_penalty: 1 / (2 lambda_theta^2), the strength of the prior of the weights; 1 by default.
+        epochs: how often training visits each row; by default as often as makes 5,000 steps, ten times at least.
+        batch_size: rows of a minibatch; 64 by default, more from 5,000 rows on.
+        learning_rate: Adam's step size; 0.001 by default.
         learning_rate_decay: the share of the training, at its end, over which the step size falls linearly to zero; 0
-            leaves it as it is.
-        y_noise: sigma_y, the noise of the output: "rmse" (the paper), the training RMSE of m(x); "residual", the same
-            less the uncertainty of f(zeta), which that error holds too; "likelihood", what maximises the bound; or a
-            known value in units of y.
+            leaves it as it is; 0.6 by default.
+        y_noise: sigma_y, the noise of the output: "rmse" (the paper), the RMSE of m(x); "residual", the same less the
+            uncertainty of f(zeta), which that error holds too; "likelihood", what maximises the bound (the default);
+            or a known value in units of y.
         y_noise_init: sigma_y before its first update, as a share of the spread of y (in units of y where `standardise`
             is False).
-        y_noise_every: sigma_y is renewed every this many epochs, and once at the end if there are fewer.
+        y_noise_every: sigma_y is renewed every this many epochs, and once at the end if there are fewer; by default
+            thirty times in a training.
+        held_out: the share of the rows that a network does not learn from, but finds sigma_y on (20 to 1,000 rows, a
+            fifth at most), so that it does not take its own overfitting for precision; 0.1 by default, 0 in the paper.
         n_zeta: L, draws of the true input per row in training. A prediction takes as many for each of its blocks, five
             at most.
-        n_theta: K, draws of the weights per network in a prediction.
+        n_theta: K, draws of the weights per network in a prediction; 100 by default.
         n_networks: networks that are trained and whose draws are pooled.
         standardise: whether X and y are brought to mean 0 and standard deviation 1 first, and their errors with them.
         device: "auto" (a GPU where there is one), "cpu", "cuda" or "cuda:N".
@@ -101,6 +109,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_features_in_: n_x.
         feature_names_in_: the names of the features, where X was a pandas table.
         n_outputs_: n_y.
+        settings_: what the fit was made with, an `eiv.recipes.Settings`: the arguments, and the recipe's choice for
+            those that were None.
         x_err_: `n_x`, or a covariance `n_x x n_x`, the error that prediction takes where none is given; None after a
             fit with an error a row.
         x_quantiles_: `5 x n_x`, the least value of each feature in the training rows, its 5 %, 50 % and 95 % quantiles
@@ -133,21 +143,23 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     _constraints: ClassVar[dict[str, v.Constraint]] = {
         "error_model": v.option("classical", "berkson"),
-        "zeta_draws": v.option(*ZETA_DRAWS),
-        "posterior": v.option(*FAMILIES),
-        "hidden_units": v.integer(1),
-        "n_hidden": v.integer(1),
-        "dropout": v.real(0, below=1),
-        "weight_penalty": v.real(0),
-        "epochs": v.integer(1),
-        "batch_size": v.integer(1),
-        "learning_rate": v.real(0, exclusive=True),
-        "learning_rate_decay": v.real(0, below=1.0001),
-        "y_noise": v.option_or_real(*NOISE_RULES),
-        "y_noise_init": v.real(0, exclusive=True),
-        "y_noise_every": v.integer(1),
-        "n_zeta": v.integer(1),
-        "n_theta": v.integer(2),
+        "recipe": v.option(*RECIPES),
+        "zeta_draws": v.or_none(v.option("auto", *ZETA_DRAWS)),
+        "posterior": v.or_none(v.option(*FAMILIES)),
+        "hidden_units": v.or_none(v.integer(1)),
+        "n_hidden": v.or_none(v.integer(1)),
+        "dropout": v.or_none(v.real(0, below=1)),
+        "weight_penalty": v.or_none(v.real(0)),
+        "epochs": v.or_none(v.integer(1)),
+        "batch_size": v.or_none(v.integer(1)),
+        "learning_rate": v.or_none(v.real(0, exclusive=True)),
+        "learning_rate_decay": v.or_none(v.real(0, below=1.0001)),
+        "y_noise": v.or_none(v.option_or_real(*NOISE_RULES)),
+        "y_noise_init": v.or_none(v.real(0, exclusive=True)),
+        "y_noise_every": v.or_none(v.integer(1)),
+        "held_out": v.or_none(v.real(0, below=1)),
+        "n_zeta": v.or_none(v.integer(1)),
+        "n_theta": v.or_none(v.integer(2)),
         "n_networks": v.integer(1),
         "standardise": v.flag(),
         "dtype": v.option(*DTYPES),
@@ -159,24 +171,26 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self,
         x_err: ArrayLike | RelativeError | None = None,
         *,
+        recipe: Literal["default", "paper"] = "default",
         error_model: Literal["classical", "berkson"] = "classical",
-        input_prior: Literal["flat", "normal", "mixture"] | InputPrior | LearnedPrior = "flat",
-        zeta_draws: str = "monte_carlo",
-        posterior: str = "bernoulli_dropout",
+        input_prior: Literal["flat", "normal", "mixture"] | InputPrior | LearnedPrior | None = None,
+        zeta_draws: str | None = None,
+        posterior: str | None = None,
         module: Callable[[int, int], nn.Module] | None = None,
-        hidden_units: int = 128,
-        n_hidden: int = 4,
-        dropout: float = 0.1,
-        weight_penalty: float = 10.0,
-        epochs: int = 100,
-        batch_size: int = 16,
-        learning_rate: float = 1e-3,
-        learning_rate_decay: float = 0.0,
-        y_noise: Literal["rmse", "residual", "likelihood"] | float = "rmse",
-        y_noise_init: float = 0.5,
-        y_noise_every: int = 40,
-        n_zeta: int = 5,
-        n_theta: int = 100,
+        hidden_units: int | None = None,
+        n_hidden: int | None = None,
+        dropout: float | None = None,
+        weight_penalty: float | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        learning_rate_decay: float | None = None,
+        y_noise: Literal["rmse", "residual", "likelihood"] | float | None = None,
+        y_noise_init: float | None = None,
+        y_noise_every: int | None = None,
+        held_out: float | None = None,
+        n_zeta: int | None = None,
+        n_theta: int | None = None,
         n_networks: int = 1,
         standardise: bool = True,
         device: str = "auto",
@@ -186,6 +200,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         verbose: bool = False,
     ) -> None:
         self.x_err = x_err
+        self.recipe = recipe
         self.error_model = error_model
         self.input_prior = input_prior
         self.zeta_draws = zeta_draws
@@ -202,6 +217,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.y_noise = y_noise
         self.y_noise_init = y_noise_init
         self.y_noise_every = y_noise_every
+        self.held_out = held_out
         self.n_zeta = n_zeta
         self.n_theta = n_theta
         self.n_networks = n_networks
@@ -298,13 +314,14 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         x: Array = _named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
         errors = self._errors_at_predict(X_err, len(x))
         exact = not errors.any()
-        if not exact and self.n_zeta < 2:
+        n_theta, n_zeta = self._n_draws
+        if not exact and n_zeta < 2:
             raise ValueError("n_zeta must be at least 2 to predict inputs that have errors, got 1.")
 
         seeds = network_seeds(self._seed, self._n_fitted_networks)
-        n_zeta = 1 if exact else min(self.n_zeta, _MOST_ZETAS)
-        sampler: FunctionSampler = _SAMPLERS[method](self.posterior_, x.shape[1], self.n_theta, n_zeta, seeds)
-        n_values = self.n_theta * len(seeds) * n_zeta * len(x) * self.n_outputs_
+        n_zeta = 1 if exact else n_zeta
+        sampler: FunctionSampler = _SAMPLERS[method](self.posterior_, x.shape[1], n_theta, n_zeta, seeds)
+        n_values = n_theta * len(seeds) * n_zeta * len(x) * self.n_outputs_
         keep = n_values <= _KEPT_DRAWS if keep_draws is None else keep_draws
         moments = np.empty((3, len(x), self.n_outputs_))
         kept: list[NDArray[np.floating[Any]]] = []
@@ -472,14 +489,21 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "module must be a callable (n_inputs, n_outputs) -> torch.nn.Module or None, "
                 f"got {type(self.module).__name__}. A network of fixed shape: module=lambda n_inputs, n_outputs: ..."
             )
-        fewest = FAMILIES[self.posterior].fewest_networks
+        settings = settings_for(self.get_params(deep=False), n_rows=1)
+        fewest = FAMILIES[settings.posterior].fewest_networks
         if self.n_networks < fewest:
             raise ValueError(
-                f"n_networks must be {fewest} at least for posterior={self.posterior!r}, where only networks differ, "
-                f"got {self.n_networks}."
+                f"n_networks must be {fewest} at least for posterior={settings.posterior!r}, where only networks "
+                f"differ, got {self.n_networks}."
             )
-        input_prior_of(self.input_prior, self.error_model)
+        input_prior_of(settings.input_prior, self.error_model)
         check_precision(self.precision, device_of(self.device), DTYPES[self.dtype])
+
+    @property
+    def _n_draws(self) -> tuple[int, int]:
+        """Draws of the weights, and of the true input for each block of them, that a prediction takes."""
+        n_zeta = self.n_zeta or self.settings_.n_zeta or _MOST_ZETAS
+        return self.n_theta or self.settings_.n_theta, min(n_zeta, _MOST_ZETAS)
 
     def _errors_at_predict(self, X_err: Any, n_rows: int) -> Array:
         if X_err is not None:
@@ -495,7 +519,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """The shares of each feature in the aleatoric part, `rows x n_y x n_x`; NaN where there is no error."""
         shares = np.full((len(x), self.n_outputs_, x.shape[1]), np.nan)
         if errors.any():
-            sampler = BudgetSampler(self.posterior_, x.shape[1], self.n_theta, self.n_zeta, seeds)
+            sampler = BudgetSampler(self.posterior_, x.shape[1], *self._n_draws, seeds)
             with matmul_precision(self.posterior_.parameters[0].device, self.precision):
                 for rows, inputs in self._chunks(x, errors, sampler.chunk_rows):
                     shares[rows] = sampler.shares(inputs).cpu().numpy()
@@ -534,7 +558,7 @@ def fit_splits(
     X_err: Any = None,
     y_err: Any = None,
     *,
-    on_epoch: Callable[[int], None] | None = None,
+    on_progress: Callable[[float], None] | None = None,
 ) -> list[EiVRegressor]:
     r"""Fit a copy of `model` on each of several choices of rows, all of them together as one stack of networks.
 
@@ -549,8 +573,8 @@ def fit_splits(
         splits: for each fit the positions of its rows.
         X_err: as for `EiVRegressor.fit`.
         y_err: as for `EiVRegressor.fit`.
-        on_epoch: called with the number of the epoch at the end of each (on a GPU, some times a second), for instance
-            to show progress.
+        on_progress: called with the share of the work that is done, at the end of epochs (on a GPU, some times a
+            second).
 
     Returns:
         One fitted model a split, with its own `random_state`.
@@ -579,9 +603,15 @@ def fit_splits(
         fitted = clone(model).set_params(random_state=int(random.randint(2**31)))
         tables.append(fitted._check_table(_safe_indexing(X, rows), _safe_indexing(y, rows), errors, y_errors))
         models.append(fitted)
-    for n_rows in sorted({len(table.x) for table in tables}):
+    sizes = sorted({len(table.x) for table in tables})
+    for done, n_rows in enumerate(sizes):
         chosen = [i for i, table in enumerate(tables) if len(table.x) == n_rows]
-        fit_stack([models[i] for i in chosen], [tables[i] for i in chosen], on_epoch)
+
+        def report(share: float, done: int = done) -> None:
+            if on_progress is not None:
+                on_progress((done + share) / len(sizes))
+
+        fit_stack([models[i] for i in chosen], [tables[i] for i in chosen], report)
     return models
 
 

@@ -34,6 +34,7 @@ class Purpose(IntEnum):
     DIAGNOSTICS = 8
     BEGIN = 9
     FINISH = 10
+    HOLD_OUT = 11
 
 
 def network_seeds(random_state: int, n_networks: int) -> list[SeedSequence]:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from numpy.random import SeedSequence
@@ -58,12 +59,14 @@ class Schedule:
         batch_size: M, the rows of a minibatch; the last one of an epoch may be smaller.
         learning_rate: Adam's step size at the start.
         learning_rate_decay: the share of the training, at its end, over which that falls linearly to zero.
-        n_zeta: L, the zetas drawn for each row.
+        n_zeta: L, the zetas drawn for each row; None for as many as `zeta_draws` does with by experience.
         y_noise_init: sigma_y before its first update, in units of the y that is trained on.
         y_noise_every: n, sigma_y is renewed at the end of every n-th epoch; once at the end where there are fewer.
-        y_noise_rule: how, one of `eiv.noise.NOISE_RULES`; None leaves it as it is.
+        y_noise_rule: how, one of `eiv.noise.NOISE_RULES`; None leaves it as it is. By the bound it falls by a fifth at
+            most at a time, but for the last: f has to follow, or it keeps a shape that it had before it was told apart.
         precision: of matrix products on a GPU: "float32" rules TF32 out.
-        zeta_draws: how the zetas of a row are drawn, one of `eiv.inputs.ZETA_DRAWS`.
+        zeta_draws: how the zetas of a row are drawn, one of `eiv.inputs.ZETA_DRAWS` or "auto".
+        held_out: rows that training leaves out, chosen for each network, on which sigma_y is found; 0 for none.
 
     Examples:
         >>> Schedule(epochs=100, batch_size=16, learning_rate=1e-3, n_zeta=5, y_noise_init=0.1, y_noise_every=40).n_zeta
@@ -74,18 +77,29 @@ class Schedule:
     epochs: int
     batch_size: int
     learning_rate: float
-    n_zeta: int
+    n_zeta: int | None
     y_noise_init: float
     y_noise_every: int
     precision: str = "auto"
     y_noise_rule: str | None = "rmse"
     zeta_draws: str = "monte_carlo"
     learning_rate_decay: float = 0.0
+    held_out: int = 0
 
     def rate_at(self, done: float) -> float:
         """The step size where a share `done` of the training lies behind."""
         left = 1 - done
         return self.learning_rate * min(1.0, left / self.learning_rate_decay if self.learning_rate_decay else 1.0)
+
+    def least_share(self, epoch: int) -> float:
+        """What is left of sigma_y at least, when it is renewed at the end of an epoch."""
+        is_last = epoch + self.y_noise_every > self.epochs
+        return 0.0 if is_last or self.y_noise_rule != "likelihood" else 0.8
+
+    def renews_noise(self, epoch: int) -> bool:
+        """Whether sigma_y is renewed at the end of an epoch; they count from 1."""
+        is_only = epoch == self.epochs < self.y_noise_every
+        return self.y_noise_rule is not None and (epoch % self.y_noise_every == 0 or is_only)
 
 
 @dataclass(frozen=True)
@@ -173,8 +187,8 @@ def _train(
     y_err: Tensor | None,
     y_noise: Tensor | None,
 ) -> TrainingResult:
+    (inputs, y, y_err), judged = _parted(_Rows(inputs.for_training(), y, y_err), schedule.held_out, seeds)
     n_networks, n_rows, n_outputs = y.shape
-    inputs = inputs.for_training()
     draws = None if inputs.is_exact else ZetaDraws.of(schedule.zeta_draws, schedule.n_zeta, inputs)
     labels = y if y_err is None else torch.cat([y, y_err], dim=-1)
     blocks = _Blocks(posterior, inputs, labels, draws, schedule.batch_size, seeds)
@@ -212,16 +226,14 @@ def _train(
             replay([zeta, targets, *weights.values()])
         losses[epoch - 1] = epoch_loss + step.rest_of_loss(with_known_errors(y_noise, y_err))
         last = epoch == schedule.epochs
-        update = schedule.y_noise_rule is not None and (
-            epoch % schedule.y_noise_every == 0 or (last and epoch < schedule.y_noise_every)
-        )
+        update = schedule.renews_noise(epoch)
         look = update or last or y.device.type == "cpu" or time.perf_counter() - looked > _SECONDS_UNSEEN
         if look:
             _stop_if_diverged(losses[:epoch], schedule)
             looked = time.perf_counter()
         if update:
-            by = schedule.y_noise_rule
-            y_noise.copy_(_renewed_noise(by, posterior, inputs, y, y_noise, draws, noise_streams, y_err))
+            found = _renewed_noise(schedule.y_noise_rule, posterior, judged, y_noise, draws, noise_streams)
+            y_noise.copy_(torch.maximum(found, schedule.least_share(epoch) * y_noise))
             inverse_noise.copy_(1 / y_noise)
             _stop_if_diverged(y_noise.sum().expand(epoch, 1), schedule)
         if isinstance(posterior, StackPosterior):
@@ -237,17 +249,39 @@ def _train(
     return TrainingResult(y_noise, losses)
 
 
+class _Rows(NamedTuple):
+    """Rows of the training data: inputs, outputs `S x N x n_y`, and what is known of their errors."""
+
+    inputs: ZetaPosterior
+    y: Tensor
+    y_err: Tensor | None
+
+
+def _parted(rows: _Rows, n_held_out: int, seeds: Sequence[SeedSequence]) -> tuple[_Rows, _Rows]:
+    """The rows to learn from, and those to find sigma_y on: the same ones where none are held out."""
+    if not n_held_out:
+        return rows, rows
+    y = rows.y
+    order = Streams.of(seeds, Purpose.HOLD_OUT, y.device, y.dtype).permutations(y.shape[1])
+
+    def taken(some: Tensor) -> _Rows:
+        return _Rows(
+            rows.inputs.take(some), take_rows(y, some), None if rows.y_err is None else take_rows(rows.y_err, some)
+        )
+
+    return taken(order[:, n_held_out:]), taken(order[:, :n_held_out])
+
+
 def _renewed_noise(
     rule: str | None,
     posterior: WeightPosterior,
-    inputs: ZetaPosterior,
-    y: Tensor,
+    rows: _Rows,
     y_noise: Tensor,
     draws: ZetaDraws | None,
     streams: Streams,
-    y_err: Tensor | None,
 ) -> Tensor:
-    """Sigma_y by one of `eiv.noise.NOISE_RULES`, `S x n_y`."""
+    """Sigma_y by one of `eiv.noise.NOISE_RULES`, from some rows: `S x n_y`."""
+    inputs, y, y_err = rows
     if rule == "likelihood":
         draws = draws or ZetaDraws.of("monte_carlo", 1, inputs)  # exact inputs have one zeta a row
         return noise_by_bound(posterior, inputs, y, y_noise, draws, streams, y_err)

@@ -57,6 +57,11 @@ def option_or_real(*known: str) -> Constraint:
     return Constraint(lambda value: word.holds(value) or number.holds(value), f"{word.words}, or {number.words}")
 
 
+def or_none(constraint: Constraint) -> Constraint:
+    """The same, or None."""
+    return Constraint(lambda value: value is None or constraint.holds(value), constraint.words)
+
+
 def flag() -> Constraint:
     """True or False."""
     return Constraint(lambda value: isinstance(value, bool | np.bool_), "True or False")

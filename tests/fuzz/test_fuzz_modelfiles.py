@@ -36,7 +36,7 @@ def contents():
     notes = {"target": "y", "x_err": {"a": {"kind": "absolute", "number": 0.1}}, "holdout": {"rmse": 1.0}}
     for settings in MODELS.values():
         path = Path(FOLDER.name) / "good.eiv"
-        save_model(EiVRegressor(**small | settings).fit(X, Y), path, notes)
+        save_model(EiVRegressor(**small | settings, recipe="paper").fit(X, Y), path, notes)
         yield path.read_bytes()
 
 

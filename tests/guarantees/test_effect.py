@@ -34,7 +34,7 @@ def problem():
 def truth_coverage(x_err, problem):
     """Coverage of g(zeta) by 1.96 u on 2,000 fresh points, averaged over ten networks on ten splits."""
     data, splits, test = problem
-    models = fit_splits(EiVRegressor(x_err, **PAPER_LINEAR), data.X, data.y, splits)
+    models = fit_splits(EiVRegressor(x_err, **PAPER_LINEAR, recipe="paper"), data.X, data.y, splits)
     return float(np.mean([coverage(test.truth, *m.predict_distribution(test.X).interval()) for m in models]))
 
 

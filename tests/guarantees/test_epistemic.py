@@ -16,7 +16,9 @@ def parts():
     data = simulate("linear", 200, random_state=0)
     found = []
     for rate in RATES:
-        model = EiVRegressor(0.1, dropout=rate, hidden_units=64, epochs=30, weight_penalty=1.0, random_state=0)
+        model = EiVRegressor(
+            0.1, dropout=rate, hidden_units=64, epochs=30, weight_penalty=1.0, random_state=0, recipe="paper"
+        )
         found.append(model.fit(data.X, data.y).predict_distribution(data.X))
     return found
 
@@ -45,7 +47,9 @@ def test_it_is_the_spread_of_f_over_masks_drawn_by_hand():
     from eiv.networks import paper_network  # noqa: PLC0415
 
     data = simulate("linear", 200, random_state=0)
-    model = EiVRegressor(None, hidden_units=32, epochs=10, n_theta=4000, random_state=0, standardise=False)
+    model = EiVRegressor(
+        None, hidden_units=32, epochs=10, n_theta=4000, random_state=0, standardise=False, recipe="paper"
+    )
     model.fit(data.X, data.y)
     network = paper_network(1, 1, 32, dropout=0.1)
     network.load_state_dict({name: value[0] for name, value in model.posterior_.stack.parameters.items()})

@@ -24,7 +24,13 @@ def slope(X, y, X_err=None, **settings):
     """The slope of the line fitted by Algorithm 1 at the true y noise."""
     recipe = {"epochs": 12, "batch_size": 50, "learning_rate": 1e-2, "weight_penalty": 0.0, "n_theta": 2}
     model = EiVRegressor(
-        module=Line, n_zeta=16, y_noise_init=Y_NOISE, y_noise_every=100, standardise=False, **recipe | settings
+        module=Line,
+        n_zeta=16,
+        y_noise_init=Y_NOISE,
+        y_noise_every=100,
+        standardise=False,
+        **recipe | settings,
+        recipe="paper",
     ).set_params(random_state=0)
     start, end = model.fit(X, y, X_err=X_err).predict([[0.0], [1.0]], X_err=0)
     return end - start

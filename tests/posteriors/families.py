@@ -68,7 +68,7 @@ class Linear:
         return EiVRegressor(
             None, posterior=posterior, module=module, epochs=epochs, learning_rate=learning_rate, batch_size=batch_size,
             weight_penalty=self.weight_penalty, y_noise=self.y_noise, standardise=False, n_networks=n_networks,
-            n_theta=10, dtype="float64", device="cpu", random_state=0, **arguments,
+            n_theta=10, dtype="float64", device="cpu", random_state=0, **arguments, recipe="paper",
         ).fit(self.X, self.y)  # fmt: skip
 
 

@@ -133,7 +133,7 @@ def test_the_estimator_fits_predicts_clones_and_pickles(name, line):
     X, y = line
     model = EiVRegressor(
         0.1, posterior=name, input_prior=NormalPrior(std=1.0), hidden_units=16, epochs=8, n_networks=2, n_theta=20,
-        weight_penalty=0.1, random_state=0, learning_rate=1e-2,
+        weight_penalty=0.1, random_state=0, learning_rate=1e-2, recipe="paper",
     )  # fmt: skip
     p = clone(model).fit(X, y).predict_distribution(X)
     assert p.mean.shape == p.std.shape == (40,)
@@ -166,7 +166,7 @@ def test_dropout_families_need_a_dropout_layer(name):
 
 def test_an_ensemble_needs_members(line):
     with pytest.raises(ValueError, match=r"n_networks must be 2 at least for posterior='ensemble'.*got 1"):
-        EiVRegressor(posterior="ensemble").fit(*line)
+        EiVRegressor(posterior="ensemble", recipe="paper").fit(*line)
 
 
 def test_the_families_are_these():

@@ -70,4 +70,4 @@ def test_one_epoch_has_no_path(line):
     from eiv import EiVRegressor  # noqa: PLC0415
 
     with pytest.raises(ValueError, match="epochs must be 2 at least"):
-        EiVRegressor(posterior="swag", epochs=1, hidden_units=4).fit(*line)
+        EiVRegressor(posterior="swag", epochs=1, hidden_units=4, recipe="paper").fit(*line)

@@ -146,17 +146,14 @@ def _fitted(
     from eiv import fit_splits  # noqa: PLC0415
 
     splits = [train] if not len(test) else [train, np.arange(len(table.y))][: 1 + refit]
-    n_done, last = 0, 0
     columns = (TextColumn("learning"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
-        task = bar.add_task("learning", total=len(splits) * int(model.epochs))
+        task = bar.add_task("learning", total=1.0)
 
-        def on_epoch(epoch: int) -> None:
-            nonlocal n_done, last
-            n_done, last = n_done + (epoch - last if epoch > last else epoch), epoch
-            bar.update(task, completed=n_done)
+        def on_progress(share: float) -> None:
+            bar.update(task, completed=share)
 
-        models = fit_splits(model, table.X, table.y, splits, X_err=table.X_err, on_epoch=on_epoch)
+        models = fit_splits(model, table.X, table.y, splits, X_err=table.X_err, on_progress=on_progress)
     return models[-1], models[0] if len(test) else None
 
 

@@ -39,6 +39,7 @@ class ZetaDraws:
       `eiv.objective.choose_zetas`): a sharp look where sigma_y is small against what the error of x moves f by.
     - "gauss_hermite": the nodes and weights of Gauss-Hermite quadrature, `n_zeta` along each of three noisy features
       at most. A mixture of several components can have one noisy feature; its nodes are quantiles.
+    - "auto": "interpolated" for one noisy feature, else "informed".
     - "interpolated": for one noisy feature, `n_zeta` evenly spaced zetas, and f straight between them. Sixteen do where
       sigma_y is a hundredth of what the error of x moves f by.
 
@@ -64,9 +65,12 @@ class ZetaDraws:
     used: tuple[int, ...]
 
     @classmethod
-    def of(cls, kind: str, n_zeta: int, inputs: ZetaPosterior) -> ZetaDraws:
-        """The draws for `inputs` where the user asks for `n_zeta`."""
+    def of(cls, kind: str, n_zeta: int | None, inputs: ZetaPosterior) -> ZetaDraws:
+        """The draws for `inputs` where the user asks for `n_zeta`, or for as many as do by experience."""
         used = inputs.noisy
+        if kind == "auto":
+            kind = "interpolated" if len(used) == 1 and inputs.is_smooth else "informed"
+        n_zeta = n_zeta or _USUAL.get(kind, 16)
         if kind == "gauss_hermite":
             if len(used) > _MOST_NOISY or n_zeta ** len(used) > _MOST_NODES:
                 raise ValueError(
@@ -80,7 +84,7 @@ class ZetaDraws:
                 )
             return cls(kind, n_zeta ** len(used), inputs.n_base, used)
         if kind == "interpolated":
-            if len(used) > 1 or n_zeta < 2:
+            if len(used) > 1 or n_zeta < 2 or not inputs.is_smooth:
                 raise ValueError(
                     f"zeta_draws='interpolated' takes one feature with errors and n_zeta=2 at least, got {len(used)} "
                     f"features with n_zeta={n_zeta}. Take 'informed' or 'stratified'."
@@ -184,3 +188,4 @@ _METHODS: dict[str, Callable[[Streams, int, int, int], Tensor]] = {
     "interpolated": _interpolated,
 }
 ZETA_DRAWS = tuple(_METHODS)
+_USUAL = {"monte_carlo": 64, "antithetic": 64, "informed": 32, "gauss_hermite": 8}

@@ -21,6 +21,7 @@ from eiv.modelfile.header import FORMAT, check_settings
 from eiv.networks import paper_network
 from eiv.posteriors import WeightPosterior
 from eiv.posteriors.base import StackPosterior
+from eiv.recipes import settings_for
 from eiv.scaling import Scaler
 from eiv.streams import network_seeds
 
@@ -121,6 +122,7 @@ def from_file(header: dict[str, Any], arrays: Arrays, module: Any, kind: type[Mo
     if not hasattr(model.input_prior_, "posterior"):
         raise ValueError("there is no input prior")
     model._fitted_params = model.get_params(deep=False)
+    model.settings_ = settings_for(model._fitted_params, n_rows=1)
     model.posterior_ = _posterior(model, arrays, path)
     _try_prior(model)
     model.set_params(**changed)
@@ -154,17 +156,18 @@ def _posterior(model: EiVRegressor, arrays: Arrays, path: Path) -> WeightPosteri
         state = {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
         posterior.load_state({name: torch.from_numpy(value).to(like) for name, value in state.items()})
         if not posterior.kept and posterior.kept_shapes({}):
-            raise ValueError(f"there is no state of the posterior {model.posterior!r}")
+            raise ValueError(f"there is no state of the posterior {model.settings_.posterior!r}")
     return posterior
 
 
 def _check_paper_network(model: EiVRegressor, saved: Arrays) -> None:
     """Compare sizes before a network is made, so that a forged header cannot ask for more memory than the file has."""
-    if 2 * (model.n_hidden + 1) != len(saved):
-        raise ValueError(f"n_hidden is {model.n_hidden}, but there are weights of {len(saved) / 2:g} layers")
+    settings = model.settings_
+    if 2 * (settings.n_hidden + 1) != len(saved):
+        raise ValueError(f"n_hidden is {settings.n_hidden}, but there are weights of {len(saved) / 2:g} layers")
     with torch.device("meta"):
         network: nn.Module = paper_network(
-            model.n_features_in_, model.n_outputs_, model.hidden_units, model.n_hidden, model.dropout
+            model.n_features_in_, model.n_outputs_, settings.hidden_units, settings.n_hidden, settings.dropout
         )
     expected = {name: (model._n_fitted_networks, *value.shape) for name, value in network.named_parameters()}
     if expected != {name: value.shape for name, value in saved.items()}:

@@ -38,7 +38,7 @@ def check_settings(settings: Mapping[str, Any], constraints: Mapping[str, v.Cons
         if name in settings:
             v.check(name, settings[name], constraint)
     for name, most in _MOST.items():
-        if settings.get(name, 0) > most:
+        if (settings.get(name) or 0) > most:
             raise ValueError(f"{name} must be {most:,} at most in a model file, got {settings[name]:,}.")
 
 

@@ -62,6 +62,7 @@ TRAINING: dict[str, Training] = {
 }
 
 COMMON: dict[str, Any] = {  # the rest, the same for all sets: text of sections 2 and 3 and of the appendix
+    "recipe": "paper",
     "n_hidden": 4,
     "weight_penalty": 10.0,
     "n_zeta": 5,

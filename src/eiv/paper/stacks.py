@@ -94,7 +94,7 @@ class Stack:
                 data.X,
                 data.y,
                 [train for train, _ in data.splits],
-                on_epoch=lambda epoch: on_progress((1 - _EVALUATION) * epoch / self.training.epochs),
+                on_progress=lambda share: on_progress((1 - _EVALUATION) * share),
             )
             trained = time.perf_counter()
             found = evaluate_models(data, models)

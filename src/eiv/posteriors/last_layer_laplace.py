@@ -12,14 +12,16 @@ from torch.func import functional_call
 from eiv.inputs.draws import ZetaDraws
 from eiv.inputs.zeta import ZetaPosterior
 from eiv.networks import NetworkStack
-from eiv.objective import log_likelihood
+from eiv.objective import add_loss_gradient
 from eiv.posteriors.base import StackPosterior, WeightDraw
+from eiv.quadrature import Quadrature
 from eiv.streams import Streams
 
 __all__ = ["LastLayerLaplace"]
 
-_ZETAS = 50  # a row, behind the second derivatives
-_MOST_ROWS = 10_000  # that they are summed over
+_ZETAS = 64  # a row, behind its information
+_MOST_ROWS = 10_000  # whose information is looked at
+_LABELS, _LEAST_LABELS = 2_000, 4  # that are drawn in all, and for a row
 _BLOCK_VALUES = 2**21  # of the widest layer, in one pass
 _LEAST_PRECISION = 1e-8  # as a share of the largest, where there is no prior
 
@@ -29,18 +31,14 @@ class LastLayerLaplace(StackPosterior):
 
     .. math::
         w \sim \mathcal{N}(\hat w, C), \qquad
-        C^{-1} = \frac{1}{\lambda_\theta^2} I - \sum_i \nabla_w^2 \log \int p(y_i | \theta, \zeta)\, \pi(\zeta | x_i)\,
-        d\zeta
+        C^{-1} = \frac{1}{\lambda_\theta^2} I + \sum_i \mathrm{E}_{\tilde y}\big[ s_i s_i^T \big], \qquad
+        s_i = \nabla_w \log \int p(\tilde y | \theta, \zeta)\, \pi(\zeta | x_i)\, d\zeta
 
-    The second derivatives are those of the EiV likelihood, eq. (eiv_marginal_likelihood), by Louis' identity: with
-    weights :math:`v_l \propto p(y | \theta, \zeta_l)` of 50 zetas a row, features h and slopes
-    :math:`g_l = h_l (f_l - y) / \sigma_y^2`,
-
-    .. math:: - \nabla_w^2 \log p = \sum_l v_l \frac{h_l h_l^T}{\sigma_y^2} - \Big( \sum_l v_l g_l g_l^T
-              - \sum_l v_l g_l \sum_l v_l g_l^T \Big).
-
-    What an unknown input takes from the information in a row is the bracket. Where it leaves a direction with a
-    negative sum, that direction keeps the prior's precision. The divergence is
+    The sum is the Fisher information of the EiV likelihood, eq. (eiv_marginal_likelihood): what labels as the networks
+    would make them, :math:`\tilde y = f(\zeta) + \varepsilon_y` with a zeta of their own, tell of w when their zeta is
+    not known. Several labels a row are drawn, 2,000 in all at least. Unlike second derivatives at the labels that were
+    measured, it cannot be negative where zetas are uncertain. With exact inputs it is
+    :math:`\sum_i h_i h_i^T / \sigma_y^2`, h being what comes into the last layer. The divergence is
 
     .. math:: D_{KL} = \frac{|\phi|^2 + \mathrm{tr}\, C}{2 \lambda_\theta^2}
               - \frac12 \log\det \frac{C}{\lambda_\theta^2} - \frac{n_w}{2} + \mathrm{const},
@@ -89,20 +87,21 @@ class LastLayerLaplace(StackPosterior):
     ) -> None:
         """Find C, and keep a root of it: `root`, `S x n_w x n_w`; w stands as `n_y x (h + 1)`, the bias last."""
         stride = -(-y.shape[1] // _MOST_ROWS)
-        if draws is not None and draws.kind != "gauss_hermite":
+        if draws is not None and draws.quadrature(y.dtype) is None:
             draws = ZetaDraws.of("stratified", max(_ZETAS, draws.n_zeta), inputs)
         n_zeta = 1 if draws is None else draws.n_zeta
         rows = torch.arange(0, y.shape[1], stride, device=y.device)
         information = torch.zeros((), dtype=torch.float64, device=y.device)
         for some in rows.split(max(1, _BLOCK_VALUES // (self.stack.width * n_zeta))):
             taken = inputs.take(some.expand(len(y), -1))
-            zeta = taken.mean.unsqueeze(2) if draws is None else taken.draw(draws.base(streams, len(some)))
             noise = y_noise if y_noise.ndim == 2 else y_noise[:, some]
-            rule = None if draws is None else draws.quadrature(y.dtype, y.device)
-            weights = None if rule is None else rule.log_weights
-            information = information + self._information(zeta, y[:, some], noise, weights)
+            information = information + (
+                self._information(taken.mean.unsqueeze(2), noise)
+                if draws is None
+                else self._simulated_information(taken, noise, draws, streams, -(-_LABELS // len(rows)))
+            )
         values, vectors = torch.linalg.eigh(information * (y.shape[1] / len(rows)))
-        precisions = values.clamp_min(0) + 2 * self.weight_penalty
+        precisions = values.clamp_min(0) + 2 * self.weight_penalty  # rounding
         precisions = torch.maximum(precisions, _LEAST_PRECISION * precisions.amax(1, keepdim=True))
         root = vectors * precisions.rsqrt().unsqueeze(1) @ vectors.mT  # the symmetric one, which is unique
         self.kept["root"] = root.to(y.dtype)
@@ -136,24 +135,33 @@ class LastLayerLaplace(StackPosterior):
         rest: Tensor = 0.5 * (scaled.square().sum((1, 2)) - log_det - scaled.shape[1])
         return penalty + rest.to(penalty.dtype)
 
-    def _information(self, zeta: Tensor, y: Tensor, y_noise: Tensor, log_weights: Tensor | None) -> Tensor:
-        """Minus the second derivatives of the log-likelihood of some rows, in float64: `S x n_w x n_w`."""
-        features = self._features(zeta)  # S x B x L x (h + 1)
+    def _information(self, x: Tensor, y_noise: Tensor) -> Tensor:
+        """The information in rows whose inputs `S x B x 1 x n_x` are exact, in float64: `S x n_w x n_w`."""
+        features = self._features(x)[:, :, 0].double()  # S x B x (h + 1)
+        variance = y_noise.double().square()
+        precision = (1 / (variance.unsqueeze(1) if variance.ndim == 2 else variance)).expand(*features.shape[:2], -1)
+        blocks = torch.einsum("sbj,sbp,sbq->sjpq", precision, features, features)
+        return torch.stack([torch.block_diag(*own) for own in blocks])
+
+    def _simulated_information(
+        self, inputs: ZetaPosterior, y_noise: Tensor, draws: ZetaDraws, streams: Streams, least_labels: int
+    ) -> Tensor:
+        """The information in rows of uncertain inputs, from labels of the networks' own making: `S x n_w x n_w`."""
+        n_rows, n_labels = inputs.mean.shape[1], max(_LEAST_LABELS, least_labels)
+        own = inputs.draw(streams.normal(n_rows, n_labels, inputs.n_base))
+        f = torch.matmul(self._features(own), self._head().mT)  # S x B x labels x n_y
+        noise = y_noise.unsqueeze(1) if y_noise.ndim == 2 else y_noise
+        labels = f + noise.unsqueeze(2) * streams.normal(*f.shape[1:])
+        features = self._features(inputs.draw(draws.base(streams, n_rows)))  # S x B x L x (h + 1)
+        rule = draws.quadrature(f.dtype, f.device)
+        scores = [self._scores(features, labels[:, :, i], y_noise, rule).double() for i in range(n_labels)]
+        return sum((score.mT @ score for score in scores), start=scores[0].new_zeros(())) / n_labels
+
+    def _scores(self, features: Tensor, y: Tensor, y_noise: Tensor, rule: Quadrature | None) -> Tensor:
+        """Slopes of each row's log-likelihood with respect to the last layer, from its features: `S x B x n_w`."""
         f = torch.matmul(features, self._head().mT)
-        terms = log_likelihood(f, y, y_noise)
-        weights = (terms if log_weights is None else terms + log_weights).softmax(-1).double()  # v, S x B x L
-        features, variance = features.double(), y_noise.double().square()
-        variance = variance[:, None, None] if variance.ndim == 2 else variance.unsqueeze(2)  # S x . x 1 x n_y
-        per_output = weights.unsqueeze(-1) / variance  # S x B x L x n_y
-        blocks = torch.einsum("sblj,sblp,sblq->sjpq", per_output, features, features)
-        information = torch.stack([torch.block_diag(*own) for own in blocks])
-        if zeta.shape[2] == 1:  # one zeta: nothing is unknown
-            return information
-        slopes = ((f.double() - y.double().unsqueeze(2)) / variance).unsqueeze(-1) * features.unsqueeze(-2)
-        slopes = slopes.flatten(3)  # g, S x B x L x n_w
-        mean = torch.einsum("sbl,sblp->sbp", weights, slopes)
-        rest = (weights.sqrt().unsqueeze(-1) * (slopes - mean.unsqueeze(2))).flatten(1, 2)
-        return information - rest.mT @ rest
+        slopes = add_loss_gradient(f, y, 1 / y_noise, f.new_zeros(len(f)), 1.0, rule).mul_(-y.shape[1])
+        return torch.einsum("sblj,sblq->sbjq", slopes, features).flatten(2)
 
     def _head_parameter(self, name: str) -> Tensor | None:
         value = self.stack.parameters.get(f"{self.head}.{name}".lstrip("."))

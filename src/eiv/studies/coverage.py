@@ -20,6 +20,7 @@ from eiv.datasets import SIMULATED, simulate
 from eiv.files import written_whole
 from eiv.metrics import coverage, rmse
 from eiv.paper.settings import COMMON, TRAINING
+from eiv.recipes import settings_for
 from eiv.runs import read_unit, run_units
 from eiv.studies.limits import smallest_rmse
 
@@ -29,35 +30,18 @@ LEVELS = (0.5, 0.8, 0.95)
 N_TEST = 1000  # fresh points for each realisation of the data
 _TEST = 2**20  # seeds of test points lie this far from those of training data
 
-# What is added to the paper's recipe. Each ingredient alone, then all that pay together.
-INGREDIENTS: dict[str, dict[str, Any]] = {
-    "mixture prior": {"input_prior": "mixture"},
-    "residual noise": {"y_noise": "residual"},
-    "likelihood noise": {"y_noise": "likelihood", "y_noise_every": 10},
-    "stratified, L = 16": {"zeta_draws": "stratified", "n_zeta": 16},
-    "informed, L = 64": {"zeta_draws": "informed", "n_zeta": 64},
-    "larger batch, falling step": {"batch_size": 64, "steps": 3000, "learning_rate_decay": 0.5},
-    "weaker prior, less dropout": {"weight_penalty": 1.0, "dropout": 0.05},
-}
-OURS: dict[str, Any] = {
-    "standardise": True,
-    "input_prior": "mixture",
-    "y_noise": "likelihood",
-    "y_noise_init": 0.5,
-    "y_noise_every": 10,
-    "zeta_draws": "informed",
-    "n_zeta": 64,
-    "batch_size": 64,
-    "steps": 3000,
-    "learning_rate_decay": 0.5,
-    "weight_penalty": 1.0,
-    "dropout": 0.05,
-}
+# The paper's recipe, and what the default one changes of it, each ingredient alone.
 METHODS: dict[str, dict[str, Any]] = {
     "non-EiV": {"x_err": None},
     "paper": {},
-    **{f"paper + {name}": settings for name, settings in INGREDIENTS.items()},
-    "ours": OURS,
+    "paper + mixture prior": {"input_prior": "mixture"},
+    "paper + residual noise": {"y_noise": "residual"},
+    "paper + likelihood noise": {"y_noise": "likelihood", "y_noise_every": 10},
+    "paper + held-out noise": {"y_noise": "likelihood", "y_noise_every": 10, "held_out": 0.1},
+    "paper + interpolated zetas": {"zeta_draws": "interpolated", "n_zeta": 16},
+    "paper + longer, falling steps": {"batch_size": 64, "steps": 5000, "learning_rate_decay": 0.6},
+    "paper + last-layer Laplace": {"posterior": "last_layer_laplace", "weight_penalty": 1.0},
+    "ours": {"recipe": "default"},
 }
 
 
@@ -99,15 +83,17 @@ class CoverageUnit:
     @property
     def cost(self) -> float:
         """Time that the unit takes, in units of no meaning."""
-        settings = self.arguments()
-        n_zeta = 1 if settings["x_err"] is None else settings["n_zeta"]
-        steps = settings["epochs"] * -(-SIMULATED[self.problem].n_rows // settings["batch_size"])
-        return float(steps * (200 + settings["batch_size"] * n_zeta))
+        arguments, n_rows = self.arguments(), SIMULATED[self.problem].n_rows
+        settings = settings_for(arguments, n_rows)
+        n_zeta = 1 if arguments["x_err"] is None else settings.n_zeta or 16
+        return float(settings.epochs * -(-n_rows // settings.batch_size) * (200 + settings.batch_size * n_zeta))
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `EiVRegressor`: the paper's, and what the method changes of them."""
-        problem = SIMULATED[self.problem]
-        found = asdict(TRAINING[self.problem]) | COMMON | {"standardise": False} | METHODS[self.method]
+        """The arguments of `EiVRegressor`: the paper's, and what the method changes of them; or the default recipe."""
+        problem, changes = SIMULATED[self.problem], METHODS[self.method]
+        if changes.get("recipe") == "default":
+            return {"x_err": problem.x_err} | changes
+        found = asdict(TRAINING[self.problem]) | COMMON | {"standardise": False} | changes
         steps = found.pop("steps", None)
         if steps is not None:
             found["epochs"] = max(1, round(steps / -(-problem.n_rows // found["batch_size"])))
@@ -130,7 +116,7 @@ class CoverageUnit:
             np.concatenate([part.X for part in data]),
             np.concatenate([part.y for part in data]),
             splits,
-            on_epoch=lambda epoch: on_progress(0.8 * epoch / arguments["epochs"]),
+            on_progress=lambda share: on_progress(0.8 * share),
         )
         trained = time.perf_counter()
         rows = [

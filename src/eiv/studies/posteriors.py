@@ -118,7 +118,7 @@ class PosteriorUnit:
         epochs = self.training.epochs
         started = time.perf_counter()
         try:
-            models = self._fit(data, epochs, on_epoch=lambda epoch: on_progress(0.8 * epoch / epochs))
+            models = self._fit(data, epochs, on_progress=lambda share: on_progress(0.8 * share))
         except TrainingDivergedError:
             models = []
         trained = time.perf_counter()
@@ -136,14 +136,18 @@ class PosteriorUnit:
         return Stack(self.dataset, self.method, self.training, self.n_models, self.seed, self.device)
 
     def _fit(
-        self, data: Problem, epochs: int, most_rows: int | None = None, on_epoch: Callable[[int], None] | None = None
+        self,
+        data: Problem,
+        epochs: int,
+        most_rows: int | None = None,
+        on_progress: Callable[[float], None] | None = None,
     ) -> list[EiVRegressor]:
         regressor = self._stack.regressor(data)
         regressor.set_params(posterior=self.family, n_networks=self.members, epochs=epochs)
         splits = [train[:most_rows] for train, _ in data.splits]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LooseBoundWarning)  # the gap stands in the table
-            return fit_splits(regressor, data.X, data.y, splits, on_epoch=on_epoch)
+            return fit_splits(regressor, data.X, data.y, splits, on_progress=on_progress)
 
     def _scores(self, model: EiVRegressor, data: Problem, split: int) -> dict[str, float]:
         train, test = data.splits[split]
