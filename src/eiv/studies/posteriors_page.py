@@ -15,7 +15,7 @@ from eiv.paper.report import training_table
 from eiv.paper.settings import METHODS
 from eiv.plotting import COLOURS, LABELS, MARKERS, new_figure, styled
 from eiv.posteriors import FAMILIES
-from eiv.studies.page import Drawing, Section, StudyPage, write_study_page
+from eiv.studies.page import Drawing, Section, StudyPage, provenance_table, write_study_page
 from eiv.studies.posteriors import DATA_SETS, MEMBERS, SCORES, TABLE, UNITS
 from eiv.studies.results import read_tables
 
@@ -303,6 +303,4 @@ def _provenance(units: pd.DataFrame) -> HtmlTable:
         "dataset", "method", "family", "n_models", "members", "epochs_share", "seed", "device_name", "eiv", "torch",
         "numpy", "python", "training_s", "evaluation_s", "finished",
     ]  # fmt: skip
-    total = units[["training_s", "evaluation_s"]].to_numpy().sum()
-    rows = [[Cell.of(value) for value in row] for row in units[columns].itertuples(index=False)]
-    return HtmlTable(f"Where the numbers come from, with times in seconds; {total:.0f} s in all.", columns, rows)
+    return provenance_table(units, columns)
