@@ -53,6 +53,7 @@ def test_datasets_lists_all_thirteen(run, monkeypatch, tmp_path):
         (["reproduce", "--profile", "slow"], "profile must be one of quick, full"),
         (["reproduce", "--only", "boston"], "'boston'"),
         (["reproduce", "--networks", "0"], "at least 1"),
+        (["report", "."], "holds no results: none of networks.csv, coverage.csv, posteriors.csv"),
         (["report", "nowhere"], "There is no model file and no folder nowhere"),
         (["reproduce", "--seed", "-1"], "equal to 0"),
         (["study", "posteriors", "--families", "swag,dropout"], "got 'dropout'"),
@@ -93,6 +94,14 @@ def test_report_makes_the_page_again(run, tmp_path, made_up_run):
     assert "report.html" in out
     page = (tmp_path / "report.html").read_bytes()
     assert page == write_report(Tables.read(tmp_path), tmp_path).read_bytes()
+
+
+def test_report_refuses_a_folder_of_two_runs(run, tmp_path, made_up_run):
+    made_up_run.write(tmp_path)
+    (tmp_path / "coverage.csv").touch()
+    status, _, err = run("report", tmp_path)
+    assert status == 2
+    assert "more than one run, networks.csv and coverage.csv" in err
 
 
 def test_report_in_markdown(run, tmp_path, made_up_run):

@@ -137,6 +137,6 @@ def test_bad_errors_of_y_are_named(line, y_err, message):
 
 def test_bad_rules_are_named(line):
     X, y = line
-    for bad in ("mean", -1.0, None):
+    for bad in ("mean", -1.0, True):
         with pytest.raises(ValueError, match=r"y_noise must be .*'rmse'.* number above 0"):
             EiVRegressor(0.1, y_noise=bad, epochs=1, recipe="paper").fit(X, y)

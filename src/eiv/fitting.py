@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
-_FEWEST_HELD_OUT, _MOST_HELD_OUT = 20, 1000
+_FEWEST_HELD_OUT, _ENOUGH_HELD_OUT, _MOST_HELD_OUT = 5, 20, 1000
 _PRIORS: dict[str, InputPrior | LearnedPrior] = {
     "flat": FlatPrior(),
     "normal": LearnedPrior(max_components=1),
@@ -195,7 +195,8 @@ def _draws(model: EiVRegressor, inputs: ZetaPosterior) -> ZetaDraws:
 
 def _n_held_out(share: float, n_rows: int) -> int:
     """The rows that sigma_y is found on: enough to tell it, and not so many that the networks miss them."""
-    return min(max(round(share * n_rows), _FEWEST_HELD_OUT), n_rows // 5, _MOST_HELD_OUT) if share else 0
+    found = min(max(round(share * n_rows), _ENOUGH_HELD_OUT), n_rows // 5, _MOST_HELD_OUT)
+    return found if share and found >= _FEWEST_HELD_OUT else 0
 
 
 def new_posterior(model: EiVRegressor, seeds: Sequence[SeedSequence], device: torch.device) -> WeightPosterior:
@@ -233,12 +234,17 @@ def input_prior_of(prior: object, error_model: str) -> InputPrior | LearnedPrior
 
 
 def _fitted_priors(models: Sequence[EiVRegressor], tables: Sequence[Table]) -> list[InputPrior]:
-    """The input priors of the models, learned side by side on the cores: their products are small."""
-    tasks = [
-        partial(_fitted_prior, input_prior_of(model.settings_.input_prior, model.error_model), table)
+    """The input priors of the models, learned once for each table, side by side on the cores: products are small."""
+    keys = [
+        (id(model.settings_.input_prior), model.error_model, table.x.tobytes(), table.x_err.tobytes())
         for model, table in zip(models, tables, strict=True)
     ]
-    return run_tasks(tasks, torch.device("cpu"))
+    tasks = {
+        key: partial(_fitted_prior, input_prior_of(model.settings_.input_prior, model.error_model), table)
+        for key, model, table in zip(keys, models, tables, strict=True)
+    }
+    found = dict(zip(tasks, run_tasks(list(tasks.values()), torch.device("cpu")), strict=True))
+    return [found[key] for key in keys]
 
 
 def _fitted_prior(prior: InputPrior | LearnedPrior, table: Table) -> InputPrior:

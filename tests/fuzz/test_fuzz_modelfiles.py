@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from searching import edited, edits, refusal, search, search_long
 
 from eiv import EiVRegressor, MixturePrior, ModelFileError
-from eiv.cli.info import _lines
 from eiv.modelfile import load_model, read_header, save_model
 from eiv.modelfile.container import complaints
+from eiv.report.provenance import header_lines
 from test_modelfile import forged
 
 FOLDER = tempfile.TemporaryDirectory()
@@ -62,7 +62,7 @@ def check(content):
 def describe(path):
     header = read_header(path)
     with complaints(path):
-        _lines(header)
+        header_lines(header)
 
 
 def predict(path):

@@ -1,12 +1,14 @@
 """The study of coverage: what a unit is, and that a small one runs."""
 
 import json
+import shutil
 
+import pandas as pd
 import pytest
-from rich.console import Console
 
 from eiv.studies import coverage
 from eiv.studies.coverage import METHODS, CoverageUnit, study_coverage
+from test_cli import run  # noqa: F401  (a fixture)
 
 
 def unit(**changes):
@@ -18,9 +20,10 @@ def test_arguments_are_the_papers_and_what_the_method_changes():
     paper = unit().arguments()
     assert (paper["hidden_units"], paper["epochs"], paper["x_err"], paper["n_zeta"]) == (128, 100, 0.1, 5)
     assert unit(method="non-EiV").arguments()["x_err"] is None
-    ours = unit(method="ours").arguments()
-    assert ours["epochs"] * 8 == pytest.approx(3000, abs=8)  # 500 rows are eight minibatches of 64
-    assert "steps" not in ours
+    longer = unit(method="paper + longer, falling steps").arguments()
+    assert longer["epochs"] * 8 == pytest.approx(5000, abs=8)  # 500 rows are eight minibatches of 64
+    assert "steps" not in longer
+    assert unit(method="ours").arguments() == {"x_err": 0.1, "recipe": "default"}
 
 
 def test_settings_come_back_from_a_file_as_they_were():
@@ -35,17 +38,27 @@ def test_keys_are_names_of_files_and_all_different():
     assert all(key.replace("-", "").replace("_", "").isalnum() for key in keys)
 
 
-def test_a_small_study(tmp_path, monkeypatch):
+def test_a_small_study(run, tmp_path, monkeypatch):  # noqa: F811
     short = {"epochs": 2, "hidden_units": 8, "n_theta": 10}
     monkeypatch.setattr(coverage, "METHODS", {"non-EiV": {"x_err": None} | short, "paper": short})
     monkeypatch.setattr("eiv.runs.joblib.Parallel", lambda **options: lambda jobs: (f(*a, **k) for f, a, k in jobs))
-    table = study_coverage(
-        tmp_path, n_realisations=2, n_networks=2, problems=["linear"], device="cpu", console=Console(quiet=True)
-    )
+    options = {"--out": tmp_path, "--realisations": 2, "--networks": 2, "--problems": "linear", "--device": "cpu"}
+    status, out, _ = run("study", "coverage", *(word for option in options.items() for word in option))
+    assert (status, "report.html" in out) == (0, True)
+    table = pd.read_csv(tmp_path / "coverage.csv")
     assert len(table) == 2 * 2 * 2 * 2  # zeta, method, realisation, network
     assert table.groupby("method")["aleatoric"].max()["non-EiV"] == 0
-    assert (tmp_path / "coverage.csv").is_file()
     assert table["truth_moment_0.95"].between(0, 1).all()
+    assert table.groupby(["zeta", "realisation"])["best_rmse"].nunique().max() == 1  # the same points for all methods
+    assert (table["rmse"] > table["best_rmse"]).all()
+    assert (table["training_s"] > 0).all()
+    units = pd.read_csv(tmp_path / "coverage_units.csv")
+    assert units["method"].tolist() == ["non-EiV", "paper"] * 2
+    assert json.loads(units["arguments"][0])["hidden_units"] == 8
+    page = (tmp_path / "report.html").read_bytes()
+    shutil.rmtree(tmp_path / "stacks")  # the tables alone make the page
+    assert run("report", tmp_path)[0] == 0
+    assert (tmp_path / "report.html").read_bytes() == page
 
 
 def test_unknown_names_are_refused(tmp_path):

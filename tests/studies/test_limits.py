@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.stats import truncnorm
 
 from eiv.datasets import SIMULATED, simulate
-from eiv.studies.limits import smallest_rmse
+from eiv.metrics import rmse
+from eiv.studies.limits import best_prediction, smallest_rmse
 
 
 def test_normal_zeta_and_a_line_have_a_closed_form():
@@ -31,3 +33,27 @@ def test_no_guess_of_ours_does_better():
     best, *_ = np.linalg.lstsq(functions, data.truth, rcond=None)
     error = np.sqrt(np.mean((functions @ best - data.truth) ** 2))
     assert 0.995 < error / smallest_rmse("quadratic", "uniform") < 1.03
+
+
+def test_the_best_prediction_of_normal_zeta_has_closed_forms():
+    """zeta given x is normal with mean k x and variance v, where v = k x_err^2; both problems have zetas around 0."""
+    x = np.array([-3.0, -0.4, 0.0, 1.3])
+    spread, x_err = SIMULATED["linear"].moments[1], SIMULATED["linear"].x_err
+    k = spread**2 / (spread**2 + x_err**2)
+    np.testing.assert_allclose(best_prediction("linear", "normal", x), k * x, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(best_prediction("quadratic", "normal", x), (k * x) ** 2 + k * x_err**2, rtol=1e-8)
+
+
+def test_the_best_prediction_of_uniform_zeta_is_the_mean_of_a_cut_normal():
+    x = np.array([-2.0, -1.0, 0.0, 0.95])
+    ends = (np.array([[-1.0], [1.0]]) - x) / 0.1
+    expected = x + 0.1 * truncnorm.mean(*ends)
+    np.testing.assert_allclose(best_prediction("linear", "uniform", x), expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("zeta", ["uniform", "normal"])
+@pytest.mark.parametrize("name", ["cubic", "sine"])
+def test_the_best_prediction_reaches_the_limit(name, zeta):
+    data = simulate(name, 2000, random_state=0, zeta=zeta)
+    error = rmse(data.truth, best_prediction(name, zeta, data.X[:, 0]))
+    assert error / smallest_rmse(name, zeta) == pytest.approx(1, abs=0.1)

@@ -17,6 +17,7 @@ from eiv.posteriors import FAMILIES
 from eiv.studies import posteriors, posteriors_page
 from eiv.studies.posteriors import DATA_SETS, PosteriorUnit, study_posteriors
 from eiv.studies.posteriors_page import write_posteriors_page
+from test_cli import run  # noqa: F401  (a fixture)
 
 
 def unit(**changes):
@@ -65,18 +66,20 @@ def test_a_small_study_goes_on_where_it_was(small, tmp_path, monkeypatch):
     assert whole.groupby(["method", "family"]).size().tolist() == [2, 2, 2, 2]
     assert whole[whole["method"] == "non_eiv"]["aleatoric"].max() == 0
     assert (whole[["training_s", "prediction_s"]] > 0).all().all()
-    seen, run = [], PosteriorUnit.run
+    seen, whole_run = [], PosteriorUnit.run
 
     def killed(self, on_progress):
         if len(seen) == 2:
             raise KeyboardInterrupt
         seen.append(self.key)
-        return run(self, on_progress)
+        return whole_run(self, on_progress)
 
     monkeypatch.setattr(PosteriorUnit, "run", killed)
     with pytest.raises(KeyboardInterrupt):
         study(tmp_path / "killed")
-    monkeypatch.setattr(PosteriorUnit, "run", lambda self, on_progress: seen.append(self.key) or run(self, on_progress))
+    monkeypatch.setattr(
+        PosteriorUnit, "run", lambda self, on_progress: seen.append(self.key) or whole_run(self, on_progress)
+    )
     again = study(tmp_path / "killed")
     assert len(seen) == len(set(seen)) == 4  # none ran twice
     pd.testing.assert_frame_equal(without_times(again), without_times(whole))
@@ -193,6 +196,12 @@ def test_the_page_in_markdown_has_its_figures_beside_it(tmp_path):
     assert all((tmp_path / name).is_file() for name in figures)
     rows = [line for line in text.splitlines() if line.startswith("| sine | EiV | mean_field | 4.000 | 4.00 |")]
     assert len(rows) == 1
+
+
+def test_report_makes_the_page_again(run, tmp_path):  # noqa: F811
+    made_up(tmp_path, data_sets=["sine"], families=["bernoulli_dropout", "swag"])
+    assert run("report", tmp_path, "-o", tmp_path / "page.md")[0] == 0
+    assert (tmp_path / "page.md").read_text().startswith("# Weight posteriors compared")
 
 
 def test_a_part_of_the_study_says_what_is_missing(tmp_path, monkeypatch):

@@ -43,6 +43,14 @@ def fit(
     groups: Annotated[
         str | None, typer.Option(metavar="COL", help="Rows of one group are held out together; not a feature.")
     ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What holds for settings that are not told: default, which serves most tables, or paper, the settings "
+            "of the paper.",
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -90,6 +98,7 @@ def fit(
         "feature": feature,
         "drop": drop,
         "groups": groups,
+        "recipe": recipe,
         "holdout": holdout,
         "refit": refit,
         "drop_missing": drop_missing,
@@ -109,7 +118,7 @@ def fit(
         model = EiVRegressor(
             x_err=table.errors.tolist() if table.spec.is_constant and not table.spec.is_exact else None,
             random_state=options.seed,
-            **options.settings,
+            **{"recipe": options.recipe} | options.settings,
         )
         train, test = _split(table, options)
         final, scored = _fitted(model, table, train, test, options.refit)

@@ -10,8 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from eiv import EiVRegressor
+from eiv.recipes import RECIPES
 
-_NOT_SETTINGS = ("self", "x_err", "module", "random_state", "verbose")  # have an option of their own, or are no text
+_NOT_SETTINGS = (
+    "self",
+    "x_err",
+    "recipe",
+    "module",
+    "random_state",
+    "verbose",
+)  # have an option of their own, or are no text
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,7 @@ class FitOptions:
     feature: list[str] = field(default_factory=list)
     drop: list[str] = field(default_factory=list)
     groups: str | None = None
+    recipe: str = "default"
     holdout: float = 0.2
     refit: bool = True
     drop_missing: bool = False
@@ -42,6 +51,8 @@ class FitOptions:
             raise ValueError("--target is missing: which column is to be predicted?")
         if not 0 <= options.holdout < 1:
             raise ValueError(f"--holdout must be a share of the rows from 0 to below 1, got {options.holdout:g}.")
+        if options.recipe not in RECIPES:
+            raise ValueError(f"--recipe must be one of {', '.join(RECIPES)}, got {options.recipe!r}.")
         _check_settings(options.settings)
         return options
 

@@ -1,10 +1,10 @@
-"""`eiv report`: the page of a model, or of a reproduction."""
+"""`eiv report`: the page of a model, of a reproduction, or of a study."""
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +26,7 @@ _MOST_ROWS = 10_000  # that a page looks at
 @app.command()
 def report(
     subject: Annotated[
-        Path, typer.Argument(metavar="MODEL|DIR", help="A model file, or the folder of a reproduction.")
+        Path, typer.Argument(metavar="MODEL|DIR", help="A model file, or the folder of a reproduction or a study.")
     ],
     data: Annotated[
         Path | None,
@@ -60,7 +60,7 @@ def report(
     decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not told.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the PAGE of a model if it is there.")] = False,
 ) -> None:
-    """Write one self-contained page on a model, or make that of a reproduction again.
+    """Write one self-contained page on a model, or make that of a reproduction or a study again.
 
     Of a model: the curve along each input with its uncertainty, the uncertainty budget, settings and where it comes
     from. With DATA also calibration and residuals, and where inputs leave the range that the model was trained in.
@@ -75,11 +75,25 @@ def report(
             _of_model(subject, data, page, x_err, target, drop_missing, separator, decimal)
     elif subject.is_dir():
         if data is not None:
-            raise ValueError(f"{subject} is the folder of a reproduction, which takes no table.")
-        page = _of_reproduction(subject, out)
+            raise ValueError(f"{subject} is a folder of results, which takes no table.")
+        page = _of_results(subject)(subject, out)
     else:
         raise FileNotFoundError(f"There is no model file and no folder {subject}.")
     console.print(f"Report: {escape(str(page))}   ({time.perf_counter() - started:.0f} s)", highlight=False)
+
+
+def _of_results(folder: Path) -> Callable[[Path, Path | None], Path]:
+    """What writes the page of a folder: a file in it says what was run."""
+    found = [name for name in _PAGES if (folder / name).is_file()]
+    if not found:
+        raise FileNotFoundError(
+            f"{folder} holds no results: none of {', '.join(_PAGES)}. `eiv reproduce` and `eiv study` make them."
+        )
+    if len(found) > 1:
+        raise ValueError(
+            f"{folder} holds results of more than one run, {' and '.join(found)}; give each its own folder."
+        )
+    return _PAGES[found[0]]
 
 
 def _of_reproduction(folder: Path, out: Path | None) -> Path:
@@ -87,6 +101,21 @@ def _of_reproduction(folder: Path, out: Path | None) -> Path:
     from eiv.paper.tables import Tables  # noqa: PLC0415
 
     return write_report(Tables.read(folder), folder, out)
+
+
+def _of_coverage(folder: Path, out: Path | None) -> Path:
+    from eiv.studies.coverage_page import write_coverage_page  # noqa: PLC0415
+
+    return write_coverage_page(folder, out)
+
+
+def _of_posteriors(folder: Path, out: Path | None) -> Path:
+    from eiv.studies.posteriors_page import write_posteriors_page  # noqa: PLC0415
+
+    return write_posteriors_page(folder, out)
+
+
+_PAGES = {"networks.csv": _of_reproduction, "coverage.csv": _of_coverage, "posteriors.csv": _of_posteriors}
 
 
 def _of_model(

@@ -35,6 +35,7 @@ def coverage(
 ) -> None:
     """Coverage of the truth, curve and output noise on the simulated sets, with uniform and with normal ζ."""
     from eiv.studies.coverage import study_coverage  # noqa: PLC0415  (slow to import)
+    from eiv.studies.coverage_page import write_coverage_page  # noqa: PLC0415
 
     table = study_coverage(
         out,
@@ -51,13 +52,13 @@ def coverage(
         "truth_moment_0.95": "truth (moments)",
         "truth_quantile_0.95": "truth (quantiles)",
         "labels_0.95": "labels",
-        "rmse_ratio": "RMSE / best",
+        "rmse_ratio": "RMSE / limit",
         "clean_rmse": "error of f",
         "y_noise_ratio": "σ_y / true",
     }
     keys = {"problem": "problem", "zeta": "ζ", "method": "method"}
     _show("Means over data sets and networks; coverages of 95 % intervals", table, keys, columns)
-    console.print(f"Table: {out / 'coverage.csv'}")
+    console.print(f"Report: {write_coverage_page(out)}   tables and figures: {out}/")
 
 
 @study.command()

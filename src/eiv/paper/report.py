@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -156,16 +156,20 @@ def _score_tables(tables: Tables) -> list[HtmlTable]:
 
 
 def _settings(tables: Tables) -> list[HtmlTable]:
-    sets = list(tables.networks["dataset"].unique())
-    training = pd.DataFrame([{"data set": name} | asdict(TRAINING[name]) for name in sets])
-    names = ("data set", "h", "p", "learning rate", "batch", "epochs", "σ_x", "σ_y at start", "σ_y every … epochs")
-    settings = HtmlTable("Table network_and_training of the paper.", names, _cells(training))
+    settings = training_table(tables.networks["dataset"].unique())
     simulated = [
         [name, SIMULATED[name].formula, str(list(SIMULATED[name].zeta_range)), *_noise(name)] for name in SIMULATED
     ]
     headings = ("data set", "g(ζ)", "range of ζ", "σ_x", "σ_y", "rows")
     data = HtmlTable("Table sim_data of the paper.", headings, [[Cell.of(value) for value in row] for row in simulated])
     return [settings, data]
+
+
+def training_table(sets: Iterable[str]) -> HtmlTable:
+    """The paper's settings for some data sets."""
+    rows = [[Cell.of(value) for value in (name, *asdict(TRAINING[name]).values())] for name in sets]
+    names = ("data set", "h", "p", "learning rate", "batch", "epochs", "σ_x", "σ_y at start", "σ_y every … epochs")
+    return HtmlTable("Table network_and_training of the paper.", names, rows)
 
 
 def _noise(name: str) -> tuple[float, float, int]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from eiv.graphs import matmul_precision
 from eiv.inputs.draws import ZetaDraws
 from eiv.inputs.zeta import ZetaPosterior
 from eiv.networks import NetworkStack
@@ -197,9 +198,10 @@ class LastLayerLaplace(StackPosterior):
             like, n_inputs = next(iter(self.stack.parameters.values())), self.stack.n_inputs
             zeta = torch.linspace(-1, 1, 2 * n_inputs, dtype=like.dtype, device=like.device)
             zeta = zeta.reshape(1, 1, 2, n_inputs).expand(len(like), -1, -1, -1)
-            features, f = self._features(zeta), super().evaluate({}, zeta)
-            linear = features.shape[:3] == f.shape[:3] and features.shape[3] == self._head().shape[3]
-            if linear and torch.allclose(torch.matmul(features, self._head().mT), f, rtol=1e-3, atol=1e-5):
-                return
+            with matmul_precision(like.device, "float32"):
+                features, f = self._features(zeta), super().evaluate({}, zeta)
+                linear = features.shape[:3] == f.shape[:3] and features.shape[3] == self._head().shape[3]
+                if linear and torch.allclose(torch.matmul(features, self._head().mT), f, rtol=1e-3, atol=1e-5):
+                    return
             problem = "the output of module is not that of its last nn.Linear"
         raise ValueError(f"posterior='last_layer_laplace' is about the weights of a linear last layer, but {problem}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import zlib
 from collections.abc import Callable, Sequence
@@ -16,18 +17,21 @@ from numpy.random import SeedSequence
 from rich.console import Console
 
 from eiv import EiVRegressor, fit_splits
-from eiv.datasets import SIMULATED, simulate
-from eiv.files import written_whole
+from eiv.datasets import SIMULATED, Simulated, simulate
 from eiv.metrics import coverage, rmse
 from eiv.paper.settings import COMMON, TRAINING
 from eiv.recipes import settings_for
-from eiv.runs import read_unit, run_units
-from eiv.studies.limits import smallest_rmse
+from eiv.runs import run_units
+from eiv.studies.limits import best_prediction, smallest_rmse
+from eiv.studies.results import collect_units
 
 __all__ = ["LEVELS", "METHODS", "CoverageUnit", "study_coverage"]
 
+ZETAS: tuple[Literal["uniform", "normal"], ...] = ("uniform", "normal")
 LEVELS = (0.5, 0.8, 0.95)
+TABLE, UNITS = "coverage.csv", "coverage_units.csv"
 N_TEST = 1000  # fresh points for each realisation of the data
+_ORDER = ["problem", "zeta", "method"]
 _TEST = 2**20  # seeds of test points lie this far from those of training data
 
 # The paper's recipe, and what the default one changes of it, each ingredient alone.
@@ -101,7 +105,7 @@ class CoverageUnit:
 
     def settings(self) -> dict[str, Any]:
         """Everything that the numbers depend on, but for versions and the machine."""
-        return asdict(self) | {"arguments": self.arguments()}
+        return asdict(self) | {"n_test": N_TEST, "arguments": self.arguments()}
 
     def run(self, on_progress: Callable[[float], None]) -> tuple[dict[str, pd.DataFrame], dict[str, float]]:
         """Train and evaluate: one row a network."""
@@ -126,14 +130,14 @@ class CoverageUnit:
         ]
         on_progress(1.0)
         seconds = {"training_s": trained - started, "evaluation_s": time.perf_counter() - trained}
-        return {"networks": pd.DataFrame(rows)}, seconds
+        return {"networks": pd.DataFrame(rows).assign(training_s=(trained - started) / len(rows))}, seconds
 
     def _seed(self, realisation: int) -> int:
         entropy = [self.seed, zlib.crc32(f"{self.problem} {self.zeta}".encode()), realisation + 1]
         return int(SeedSequence(entropy).generate_state(1)[0] // 4)
 
     def _scores(self, model: EiVRegressor, seed: int) -> dict[str, float]:
-        test = simulate(self.problem, N_TEST, random_state=seed, zeta=self.zeta)
+        test, best_rmse = _test_points(self.problem, self.zeta, seed)
         p = model.predict_distribution(test.X)
         scores: dict[str, float] = {}
         for level in LEVELS:
@@ -144,6 +148,7 @@ class CoverageUnit:
             "labels_0.95": coverage(test.y, *p.interval(of="label")),
             "rmse": rmse(test.truth, p.mean),
             "rmse_ratio": rmse(test.truth, p.mean) / smallest_rmse(self.problem, self.zeta),
+            "best_rmse": best_rmse,
             "clean_rmse": rmse(test.truth, curve),
             "y_noise": float(model.y_noise_[0]),
             "y_noise_ratio": float(model.y_noise_[0]) / SIMULATED[self.problem].y_noise,
@@ -195,20 +200,15 @@ def study_coverage(
     units = [
         CoverageUnit(problem, zeta, method, n_realisations, n_networks, seed, device)
         for problem in problems or SIMULATED
-        for zeta in ("uniform", "normal")
+        for zeta in ZETAS
         for method in methods or METHODS
     ]
     run_units(sorted(units, key=lambda unit: -unit.cost), folder, console or Console(stderr=True), restart)
-    parts = []
-    for unit in units:
-        content = read_unit(folder, unit.key)
-        assert content is not None
-        where = {"problem": unit.problem, "zeta": unit.zeta, "method": unit.method}
-        times = {name: content["provenance"][name] for name in ("training_s", "evaluation_s")}
-        parts.append(pd.DataFrame(content["tables"]["networks"]).assign(**where, **times))
-    table = pd.concat(parts, ignore_index=True)
-    first = ["problem", "zeta", "method"]
-    table = table[[*first, *table.columns.difference(first, sort=False)]]
-    with written_whole(folder / "coverage.csv") as part:
-        table.to_csv(part, index=False, float_format="%.6g")
-    return table
+    return collect_units(folder, units, _ORDER, (TABLE, UNITS))
+
+
+@functools.cache
+def _test_points(problem: str, zeta: Literal["uniform", "normal"], seed: int) -> tuple[Simulated, float]:
+    """Fresh points, and the RMSE of the best prediction on these very points."""
+    test = simulate(problem, N_TEST, random_state=seed, zeta=zeta)
+    return test, rmse(test.truth, best_prediction(problem, zeta, test.X[:, 0]))

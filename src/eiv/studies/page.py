@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eiv.pages import HtmlFigure, HtmlTable, write_page
+from eiv.pages import Cell, HtmlFigure, HtmlTable, write_page
 from eiv.plotting import save
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 __all__ = ["Drawing", "Section", "StudyPage", "write_study_page"]
@@ -121,3 +122,10 @@ def write_study_page(page: StudyPage, path: Path) -> Path:
         path, "study.md.j2" if markdown else "study.html.j2", page=page, figures=figures, figures_folder=folder.name
     )
     return path
+
+
+def provenance_table(units: pd.DataFrame, columns: Sequence[str]) -> HtmlTable:
+    """Some columns of the table of units: settings, machine, versions and times."""
+    total = units[["training_s", "evaluation_s"]].to_numpy().sum()
+    rows = [[Cell.of(value) for value in row] for row in units[list(columns)].itertuples(index=False)]
+    return HtmlTable(f"Where the numbers come from, with times in seconds; {total:.0f} s in all.", columns, rows)

@@ -18,14 +18,14 @@ from rich.console import Console
 from eiv import EiVRegressor, Prediction, TrainingDivergedError, fit_splits
 from eiv.datasets import SIMULATED
 from eiv.diagnostics import LooseBoundWarning
-from eiv.files import written_whole
 from eiv.metrics import crps, interval_score, nll
 from eiv.paper.evaluation import rows_of, scores_of
 from eiv.paper.problems import Problem, problem
 from eiv.paper.settings import METHODS, TRAINING, Training
 from eiv.paper.stacks import Stack
 from eiv.posteriors import FAMILIES
-from eiv.runs import read_unit, run_units
+from eiv.runs import run_units
+from eiv.studies.results import collect_units
 
 __all__ = ["DATA_SETS", "PosteriorUnit", "study_posteriors"]
 
@@ -219,25 +219,7 @@ def study_posteriors(
     if n_ensembles is not None:
         units = [replace(unit, n_models=n_ensembles) if unit.members > 1 else unit for unit in units]
     run_units(units, folder, console or Console(stderr=True), restart, alone=True)
-    return _collect(folder, units)
-
-
-def _collect(folder: Path, units: Sequence[PosteriorUnit]) -> pd.DataFrame:
-    """Put the results of single units together, and write them."""
-    networks, runs = [], []
-    for unit in units:
-        content = read_unit(folder, unit.key)
-        assert content is not None
-        where = {name: getattr(unit, name) for name in _ORDER}
-        networks.append(pd.DataFrame(content["tables"]["networks"]).assign(**where))
-        plain = {key: value for key, value in content["identity"].items() if not isinstance(value, dict)}
-        runs.append(where | plain | content["provenance"])
-    table = pd.concat(networks, ignore_index=True)
-    table = table[[*_ORDER, *table.columns.difference(_ORDER, sort=False)]]
-    for name, found in ((TABLE, table), (UNITS, pd.DataFrame(runs))):
-        with written_whole(folder / name) as part:
-            found.to_csv(part, index=False, float_format="%.6g")
-    return table
+    return collect_units(folder, units, _ORDER, (TABLE, UNITS))
 
 
 def _label_scores(prediction: Prediction, y: Any, unit: float) -> dict[str, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +11,13 @@ import pandas as pd
 
 from eiv.datasets import SIMULATED
 from eiv.pages import Cell, HtmlTable
-from eiv.paper.settings import METHODS, TRAINING
+from eiv.paper.report import training_table
+from eiv.paper.settings import METHODS
 from eiv.plotting import COLOURS, LABELS, MARKERS, new_figure, styled
 from eiv.posteriors import FAMILIES
-from eiv.studies.page import Drawing, Section, StudyPage, write_study_page
+from eiv.studies.page import Drawing, Section, StudyPage, provenance_table, write_study_page
 from eiv.studies.posteriors import DATA_SETS, MEMBERS, SCORES, TABLE, UNITS
+from eiv.studies.results import read_tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,13 +48,7 @@ def write_posteriors_page(folder: Path, out: Path | None = None) -> Path:
         >>> write_posteriors_page(Path("results"), Path("docs/posteriors.md"))  # doctest: +SKIP
 
     """
-    missing = [name for name in (TABLE, UNITS) if not (folder / name).is_file()]
-    if missing:
-        raise FileNotFoundError(
-            f"{folder} holds no study of posteriors: {missing[0]} is missing. `eiv study posteriors --out {folder}` "
-            "makes it."
-        )
-    table, units = (pd.read_csv(folder / name) for name in (TABLE, UNITS))
+    table, units = read_tables(folder, "posteriors", (TABLE, UNITS))
     with styled():
         page = _page(table, units)
     return write_study_page(page, out or folder / "report.html")
@@ -68,7 +63,11 @@ def _page(table: pd.DataFrame, units: pd.DataFrame) -> StudyPage:
         _labels(table),
         _times(table),
         Section("All scores", tables=_score_tables(table)),
-        Section("Settings and provenance", _settings_text(), tables=[_settings(table), _provenance(units)]),
+        Section(
+            "Settings and provenance",
+            _settings_text(),
+            tables=[training_table(table["dataset"].unique()), _provenance(units)],
+        ),
     ]
     lead = (
         f"{table['family'].nunique()} families of weight posteriors, each with Errors-in-Variables (EiV) and without, "
@@ -299,18 +298,9 @@ def _settings_text() -> list[str]:
     ]
 
 
-def _settings(table: pd.DataFrame) -> HtmlTable:
-    rows = [{"data set": name} | asdict(TRAINING[name]) for name in table["dataset"].unique()]
-    headings = ("data set", "h", "p", "learning rate", "batch", "epochs", "σ_x", "σ_y at start", "σ_y every … epochs")
-    cells = [[Cell.of(value) for value in row.values()] for row in rows]
-    return HtmlTable("Table network_and_training of the paper.", headings, cells)
-
-
 def _provenance(units: pd.DataFrame) -> HtmlTable:
     columns = [
         "dataset", "method", "family", "n_models", "members", "epochs_share", "seed", "device_name", "eiv", "torch",
         "numpy", "python", "training_s", "evaluation_s", "finished",
     ]  # fmt: skip
-    total = units[["training_s", "evaluation_s"]].to_numpy().sum()
-    rows = [[Cell.of(value) for value in row] for row in units[columns].itertuples(index=False)]
-    return HtmlTable(f"Where the numbers come from, with times in seconds; {total:.0f} s in all.", columns, rows)
+    return provenance_table(units, columns)
