@@ -1,0 +1,56 @@
+"""What the default recipe costs against the paper's, on the simulated sets: `python benchmarks/recipes.py [--write]`.
+
+One network each, by both recipes in turn, round by round; the figures are medians over the rounds. The time of a fit
+holds everything: the prior of the inputs, training, the last layer's covariance, the look at the zetas.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import warnings
+
+import torch
+from page import renew
+from rich.console import Console
+from speed import seconds
+
+from eiv import EiVRegressor
+from eiv.datasets import SIMULATED, simulate
+from eiv.diagnostics import LooseBoundWarning
+
+
+def report(rounds: int, console: Console) -> str:
+    lines = [
+        f"{torch.get_num_threads()} threads, torch {torch.__version__}; one network, medians of {rounds} interleaved "
+        "rounds.",
+        "",
+        "| problem | rows | the paper's recipe, s | the default recipe, s | ratio |",
+        "|---|---|---|---|---|",
+    ]
+    for name, problem in SIMULATED.items():
+        data = simulate(name, random_state=0)
+        found: dict[str, list[float]] = {"paper": [], "default": []}
+        for _ in range(rounds):
+            for recipe, times in found.items():
+                model = EiVRegressor(problem.x_err, recipe=recipe, random_state=0)
+                times.append(seconds(lambda model=model, data=data: model.fit(data.X, data.y)))
+        paper, default = (statistics.median(times) for times in found.values())
+        lines.append(f"| {name} | {problem.n_rows} | {paper:.1f} | {default:.1f} | {default / paper:.1f} |")
+        console.print(lines[-1])
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3, help="timed rounds")
+    parser.add_argument("--write", action="store_true", help="renew the table in docs/benchmarks.md")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", LooseBoundWarning)
+    found = report(arguments.rounds, Console())
+    if arguments.write:
+        renew("recipes", found)
+
+
+if __name__ == "__main__":
+    main()
