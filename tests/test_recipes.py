@@ -83,7 +83,7 @@ def test_rows_that_are_held_out_keep_overfitting_out_of_sigma_y(x_err):
     honest = EiVRegressor(x_err, **settings).fit(X, y).y_noise_[0]
     fooled = EiVRegressor(x_err, held_out=0.0, **settings).fit(X, y).y_noise_[0]
     assert fooled < 0.4
-    assert honest > 0.8  # 20 rows: 1 within a factor of 1.2, and what the network adds
+    assert honest > 0.6  # 12 rows: a standard error of 20 % below 1, within three of them
 
 
 def test_sigma_y_falls_slowly_until_the_end():

@@ -16,7 +16,7 @@ __all__ = ["NOISE_RULES", "noise_by_bound", "noise_by_error", "with_known_errors
 NOISE_RULES = ("rmse", "residual", "likelihood")
 _PAIRS = 10  # draws of (theta, zeta) a row behind its mean
 _THETAS = 2  # weight draws a row behind the bound
-_MOST_ROWS = 10_000  # that the bound looks at
+_MOST_ROWS = 2_000  # that the bound looks at
 _ITERATIONS = 20
 _STRIDE = 0.7  # the most that log sigma_y moves in one iteration
 _LEAST_BEND = 0.01  # of the bound, as a share of what it would be if every zeta were known
@@ -112,7 +112,7 @@ def noise_by_bound(
     draws: ZetaDraws,
     streams: Streams,
     y_err: Tensor | None = None,
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     r"""Sigma_y that maximises the bound of eq. (mcloss) for the networks as they are, by Newton's method.
 
     .. math:: \log \sigma_y \leftarrow \log \sigma_y - \frac{B'}{B''}, \qquad
@@ -133,7 +133,7 @@ def noise_by_bound(
         y_err: `S x N x n_y`, known errors of y.
 
     Returns:
-        `S x n_y`.
+        sigma_y and the standard error of its logarithm, :math:`(-N B'')^{-1/2}`: `S x n_y` each.
 
     Examples:
         >>> from numpy.random import SeedSequence
@@ -145,8 +145,9 @@ def noise_by_bound(
         >>> inputs = ZetaPosterior(x, torch.full((1, 1, 1), 0.1))
         >>> draws = ZetaDraws.of("monte_carlo", 5, inputs)
         >>> q, streams = BernoulliDropout(stack, 1.0), Streams(seeds, x.device)
-        >>> noise_by_bound(q, inputs, 2 * x, torch.ones(1, 1), draws, streams).shape
-        torch.Size([1, 1])
+        >>> noise, spread = noise_by_bound(q, inputs, 2 * x, torch.ones(1, 1), draws, streams)
+        >>> noise.shape, spread.shape
+        (torch.Size([1, 1]), torch.Size([1, 1]))
 
     """
     stride = -(-y.shape[1] // _MOST_ROWS)
@@ -165,9 +166,9 @@ def noise_by_bound(
         spread = torch.einsum("srl,srlj->srj", weights, scaled.square()) - mean.square()
         slope = (share * (mean - 1)).mean(1)
         bend = (2 * share * (1 - share) * (mean - 1) + share.square() * (spread - 2 * mean)).mean(1)
-        least = _LEAST_BEND * (2 * share.square() * mean).mean(1) + _TINY
-        log_noise = torch.maximum(log_noise + (slope / (-bend).clamp_min(least)).clamp(-_STRIDE, _STRIDE), lowest)
-    return log_noise.exp()
+        bend = (-bend).clamp_min(_LEAST_BEND * (2 * share.square() * mean).mean(1) + _TINY)
+        log_noise = torch.maximum(log_noise + (slope / bend).clamp(-_STRIDE, _STRIDE), lowest)
+    return log_noise.exp(), (bend * rows.shape[1]).rsqrt()
 
 
 def _squares(

@@ -187,14 +187,14 @@ def _train(
     y_err: Tensor | None,
     y_noise: Tensor | None,
 ) -> TrainingResult:
-    (inputs, y, y_err), judged = _parted(_Rows(inputs.for_training(), y, y_err), schedule.held_out, seeds)
+    learned, judged = _parted(_Rows(inputs.for_training(), y, y_err), schedule.held_out, seeds)
+    inputs, y, y_err = learned
     n_networks, n_rows, n_outputs = y.shape
     draws = None if inputs.is_exact else ZetaDraws.of(schedule.zeta_draws, schedule.n_zeta, inputs)
     labels = y if y_err is None else torch.cat([y, y_err], dim=-1)
     blocks = _Blocks(posterior, inputs, labels, draws, schedule.batch_size, seeds)
     noise_streams = Streams.of(seeds, Purpose.Y_NOISE, y.device, y.dtype)
-    if y_noise is None:
-        y_noise = y.new_full((n_networks, n_outputs), schedule.y_noise_init)
+    y_noise = y.new_full((n_networks, n_outputs), schedule.y_noise_init) if y_noise is None else y_noise
     inverse_noise = 1 / y_noise
     losses, epoch_loss = y.new_zeros(schedule.epochs, n_networks), y.new_zeros(n_networks)
     if isinstance(posterior, StackPosterior):
@@ -232,7 +232,7 @@ def _train(
             _stop_if_diverged(losses[:epoch], schedule)
             looked = time.perf_counter()
         if update:
-            found = _renewed_noise(schedule.y_noise_rule, posterior, judged, y_noise, draws, noise_streams)
+            found = _renewed_noise(schedule.y_noise_rule, posterior, learned, judged, y_noise, draws, noise_streams)
             y_noise.copy_(torch.maximum(found, schedule.least_share(epoch) * y_noise))
             inverse_noise.copy_(1 / y_noise)
             _stop_if_diverged(y_noise.sum().expand(epoch, 1), schedule)
@@ -275,17 +275,29 @@ def _parted(rows: _Rows, n_held_out: int, seeds: Sequence[SeedSequence]) -> tupl
 def _renewed_noise(
     rule: str | None,
     posterior: WeightPosterior,
-    rows: _Rows,
+    learned: _Rows,
+    judged: _Rows,
     y_noise: Tensor,
     draws: ZetaDraws | None,
     streams: Streams,
 ) -> Tensor:
-    """Sigma_y by one of `eiv.noise.NOISE_RULES`, from some rows: `S x n_y`."""
-    inputs, y, y_err = rows
-    if rule == "likelihood":
-        draws = draws or ZetaDraws.of("monte_carlo", 1, inputs)  # exact inputs have one zeta a row
-        return noise_by_bound(posterior, inputs, y, y_noise, draws, streams, y_err)
-    return noise_by_error(posterior, inputs, y, streams, y_err, rule == "residual")
+    """Sigma_y by one of `eiv.noise.NOISE_RULES`: `S x n_y`.
+
+    By the bound it is what the rows say that are learned from, as far as those held out do not disagree: it is moved
+    to within a standard error of what they say. Otherwise it is what the rows held out say.
+    """
+    if rule != "likelihood":
+        return noise_by_error(posterior, judged.inputs, judged.y, streams, judged.y_err, rule == "residual")
+    draws = draws or ZetaDraws.of("monte_carlo", 1, learned.inputs)  # exact inputs have one zeta a row
+
+    def by_bound(rows: _Rows) -> tuple[Tensor, Tensor]:
+        return noise_by_bound(posterior, rows.inputs, rows.y, y_noise, draws, streams, rows.y_err)
+
+    found, _ = by_bound(learned)
+    if judged is learned:
+        return found
+    unseen, spread = by_bound(judged)
+    return torch.minimum(torch.maximum(found, unseen * (-spread).exp()), unseen * spread.exp())
 
 
 class _Blocks:
