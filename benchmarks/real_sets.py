@@ -1,8 +1,8 @@
 """The default recipe on the nine real sets against the paper's tuned settings: `python benchmarks/real_sets.py`.
 
 The paper's figures are those of the full run in results/. The default recipe is fitted to the same splits, with the
-same errors of the inputs and nothing else told. `--device cuda` takes minutes, the CPU hours; `--write` renews the table
-in docs/benchmarks.md.
+same errors of the inputs and nothing else told. `--device cuda` takes minutes, the CPU hours; `--write` renews the
+table in docs/benchmarks.md.
 """
 
 from __future__ import annotations
