@@ -76,7 +76,7 @@ def test_the_numbers_are_those_of_the_library(model, run, number):  # noqa: F811
 
 
 def test_other_errors_and_exact_ones(model, run):  # noqa: F811
-    status, out, _ = run("explain", "m.eiv", "d.csv", "--row", 2, "--x-err", "length=0.5")
+    status, out, _ = run("explain", "m.eiv", "d.csv", "--row", 2, "--x-err", "length=0.5", "--x-err", "temp=0")
     assert status == 0
     assert numbers_after([line for line in out.splitlines() if "│ length" in line][1], "length")[1] == 100
     status, out, _ = run("explain", "m.eiv", "d.csv", "--row", 2, "--x-err", "0")

@@ -126,6 +126,8 @@ def test_errors_other_than_those_of_the_fit(model, run):  # noqa: F811
     assert (b["aleatoric"] == 0).all()
     assert c["aleatoric"].mean() > a["aleatoric"].mean() > 0
     np.testing.assert_allclose(c["high"] - c["mean"], 1.959964 * c["total"], rtol=1e-6)
+    assert run("predict", "m.eiv", "d.csv", "-o", "e.csv", "--x-err", "length=0.1")[0] == 0
+    pd.testing.assert_frame_equal(pd.read_csv("e.csv"), a)  # temp keeps its column
 
 
 def test_missing_values_at_fit_and_predict(folder, run):  # noqa: F811
@@ -167,6 +169,22 @@ def test_options_from_a_file_the_command_line_first(folder, run):  # noqa: F811
     header = read_header("n.eiv")
     assert header["notes"]["seed"] == 4
     assert {term["number"] for term in header["notes"]["x_err"].values()} == {0.2}
+
+
+def test_errors_of_the_command_line_replace_those_of_the_file_column_by_column(folder, run):  # noqa: F811
+    (folder / "fit.toml").write_text(
+        '\ufefftarget = "mass"\ndrop = ["id", "batch"]\n[x_err]\nlength = 0.1\ntemp = "temp_err"\n', encoding="utf-8"
+    )
+    for told, expected in (
+        (["length=0.2"], {"length": ("absolute", 0.2), "temp": ("column", 0)}),
+        (["temp=0.3"], {"length": ("absolute", 0.1), "temp": ("absolute", 0.3)}),
+        (["temp=0.3", "0.4"], {"length": ("absolute", 0.4), "temp": ("absolute", 0.3)}),
+    ):
+        options = [part for text in told for part in ("--x-err", text)]
+        assert run("fit", "d.csv", "--config", "fit.toml", *options, *QUICK, "-o", "m.eiv", "--force")[0] == 0
+        header = read_header("m.eiv")
+        assert {name: (term["kind"], term["number"]) for name, term in header["notes"]["x_err"].items()} == expected
+        assert header["features"]["names"] == ["length", "temp"], "a column of errors is no feature"
 
 
 def test_the_same_command_gives_the_same_bytes(folder, run):  # noqa: F811
@@ -231,6 +249,13 @@ def test_a_model_that_was_saved_from_python(folder, run):  # noqa: F811
     assert run("predict", "m.eiv", "x.csv", "-o", "p.csv")[0] == 0
     assert {"mass_mean", "batch_high"} < set(pd.read_csv("p.csv"))
     assert "does not know the spread" in run("predict", "m.eiv", "x.csv", "--x-err", "5%sd", "-o", "q.csv")[2]
+    assert run("predict", "m.eiv", "x.csv", "--x-err", "length=0.1", "-o", "same.csv")[0] == 0
+    pd.testing.assert_frame_equal(pd.read_csv("p.csv"), pd.read_csv("same.csv"))  # temp keeps its 0.1
+    EiVRegressor([[0.01, 0.02], [0.02, 0.09]], **settings, recipe="paper").fit(
+        table[["length", "temp"]], table["mass"]
+    ).save("c.eiv")
+    _, _, err = run("predict", "c.eiv", "d.csv", "--x-err", "length=1", "-o", "c.csv")
+    assert "holds no error of 'temp' by itself" in err
     EiVRegressor(**settings, recipe="paper").fit(
         table[["length"]], table["mass"], X_err=table[["temp_err"]].to_numpy()
     ).save("m.eiv")
@@ -265,7 +290,7 @@ BAD_TABLES = {
         (["header.csv", *FIT], "header.csv has a header but no rows"),
         (["text.csv", *FIT], "text.csv, line 3: column 'length' holds 'long', not a number"),
         (["double.csv", *FIT], "double.csv: several columns have the name 'length'"),
-        (["negative.csv", *FIT], "negative.csv, line 3: column 'temp_err' holds -0.1"),
+        (["negative.csv", *FIT], "'temp_err' holds -0.1, but an error must not be negative (1 such row)."),
         (["missing.csv", *FIT], "missing.csv: 1 of 2 rows hold missing or infinite values (column 'temp': 1 missing"),
         (["ragged.csv", *FIT], "ragged.csv, line 3: 2 cells where the header has 6 columns"),
         (["d.csv", *FIT, "--target", "weight"], "d.csv has no column 'weight' (--target)"),
@@ -274,6 +299,7 @@ BAD_TABLES = {
         (["d.csv", *FIT, "--feature", "mass"], "'mass' is the target, so it cannot be given to --feature"),
         (["d.csv", *FIT, "--drop", "mass"], "'mass' is the target, so it cannot be given to --drop"),
         (["d.csv", *FIT, "--x-err", "mass=0.1"], "'mass' is the target"),
+        (["d.csv", *FIT[:-4], "--x-err", "length=mass"], "'mass' is the target, so it cannot be an error too"),
         (["d.csv", *FIT, "--x-err", "weight=0.1"], "no column 'weight'"),
         (["d.csv", *FIT[:-4], "--x-err", "length=-0.1"], "must not be negative"),
         (["d.csv", *FIT[:-4], "--x-err", "length=weight"], "'weight' is neither a number"),
@@ -323,7 +349,8 @@ def test_fit_ends_with_one_sentence(folder, run, arguments, message):  # noqa: F
         (["m.eiv", "empty.csv"], "empty.csv is empty"),
         (["m.eiv", "header.csv"], "header.csv has a header but no rows"),
         (["m.eiv", "text.csv"], "text.csv, line 3: column 'length' holds 'long'"),
-        (["m.eiv", "narrow.csv"], "narrow.csv has no column 'temp_err' (errors; others can be given with --x-err)"),
+        (["m.eiv", "narrow.csv"], "narrow.csv has no column 'temp_err' (the error of 'temp'; another can be given"),
+        (["m.eiv", "narrow.csv", "--x-err", "length=0.2"], "narrow.csv has no column 'temp_err' (the error of 'temp'"),
         (["m.eiv", "negative.csv"], "negative.csv, line 3: column 'temp_err'"),
         (["m.eiv", "missing.csv"], "missing.csv: 1 of 2 rows"),
         (["m.eiv", "mean.csv"], "mean.csv has a column 'mean' already; use --prefix"),

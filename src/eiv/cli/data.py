@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eiv.cli.options import FitOptions
-from eiv.tables import ErrorSpec, Rows, Source, TableError
+from eiv.tables import ErrorSpec, ErrorTerm, Rows, Source, TableError
 from eiv.tables.errorspec import split_error
 from eiv.tables.reading import check_columns, read_rows
 
@@ -49,7 +49,8 @@ class TrainingTable:
 
         target = str(options.target)
         features, left_out = _features(source, options)
-        spec = ErrorSpec.parse(options.x_err, features, source.columns)
+        kept = ErrorSpec.parse(options.x_err_of_file, features, source.columns).terms
+        spec = ErrorSpec.parse(options.x_err, features, source.columns, kept)
         rows = read_rows(source)
         numbers = {name: rows.numbers(name) for name in (*features, target)}
         used = numbers | {name: rows.numbers(name) for name in spec.columns}
@@ -124,12 +125,15 @@ def _features(source: Source, options: FitOptions) -> tuple[list[str], dict[str,
     if both:
         raise TableError(f"{both[0]!r} cannot be a feature and be left out at once.")
     left_out = {target: "target"}
-    for text in options.x_err:
+    for text in (*options.x_err, *options.x_err_of_file):  # a column of errors is no feature, used or not
         feature, value = split_error(text, source.columns)
+        column = None if feature is None else ErrorTerm.parse(value, source.columns).column
         if feature == target:
             raise TableError(f"--x-err {text}: {target!r} is the target; errors of the inputs are asked for.")
-        if feature is not None and value in source.columns and not _is_number(value):
-            left_out.setdefault(value, f"error of {feature}")
+        if column == target:
+            raise TableError(f"--x-err {text}: {target!r} is the target, so it cannot be an error too.")
+        if column is not None:
+            left_out.setdefault(column, f"error of {feature}")
     if options.groups is not None:
         left_out.setdefault(options.groups, "groups")
     left_out |= dict.fromkeys(options.drop, "--drop")
@@ -141,11 +145,3 @@ def _features(source: Source, options: FitOptions) -> tuple[list[str], dict[str,
     if not features:
         raise TableError(f"{source.path}: no column is left to predict {target!r} from.")
     return features, left_out
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -36,7 +36,8 @@ def explain(
         list[str] | None,
         typer.Option(
             metavar="COL=VALUE",
-            help="Errors of this row instead of those that `eiv fit` was told, in the same forms.",
+            help="The error of a column in this row, in the forms of `eiv fit`; other columns keep theirs. VALUE alone "
+            "holds for all columns.",
         ),
     ] = None,
     out: Annotated[

@@ -34,7 +34,8 @@ def predict(
         list[str] | None,
         typer.Option(
             metavar="COL=VALUE",
-            help="Errors of these rows instead of those that `eiv fit` was told, in the same forms.",
+            help="The error of a column in these rows, in the forms of `eiv fit`; other columns keep theirs. VALUE "
+            "alone holds for all columns.",
         ),
     ] = None,
     level: Annotated[float, typer.Option(help="Probability of the interval from low to high.")] = 0.95,

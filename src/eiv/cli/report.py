@@ -46,7 +46,8 @@ def report(
         list[str] | None,
         typer.Option(
             metavar="COL=VALUE",
-            help="Errors of the rows of DATA instead of those that `eiv fit` was told, in the same forms.",
+            help="The error of a column in the rows of DATA, in the forms of `eiv fit`; other columns keep theirs. "
+            "VALUE alone holds for all columns.",
         ),
     ] = None,
     target: Annotated[
