@@ -441,7 +441,7 @@ def test_interrupted(model, kind):
         process = command("predict", "m.eiv", "large.csv", "-o", "p.csv")
         kept = "p.csv was not written"
         deadline = time.monotonic() + 60
-        while not list(model.glob(".*.part")) and time.monotonic() < deadline:
+        while not list(model.glob(".*.eiv-part")) and time.monotonic() < deadline:
             time.sleep(0.05)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
