@@ -155,6 +155,19 @@ def test_it_ends_with_one_sentence(model, run, arguments, message):  # noqa: F81
     assert sorted(model.iterdir()) == before
 
 
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [([], "nothing was written."), (["-o", "b.png"], "b.png was not written, nothing else is left.")],
+)
+def test_interrupted(model, run, monkeypatch, options, kept):  # noqa: F811
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("eiv.cli.explain._row", interrupt)
+    status, _, err = run("explain", "m.eiv", "d.csv", "--row", 1, *options)
+    assert (status, err) == (130, f"interrupted: {kept}\n")
+
+
 def test_other_rows_may_be_amiss(model, run):  # noqa: F811
     (model / "words.csv").write_text("length,temp,temp_err\n0.5,20,0.1\nlong,,0.1\n")
     assert run("explain", "m.eiv", "words.csv", "--row", "1")[0] == 0

@@ -279,6 +279,7 @@ BAD_TABLES = {
     "bad.toml": "target = [",
     "odd.toml": "taget = 'mass'",
     "type.toml": "target = 3",
+    "fit.toml": "seed = 1",
 }
 
 
@@ -321,13 +322,16 @@ BAD_TABLES = {
         (["d.csv", *FIT, "--seed", "-1"], "equal to 0"),
         (["bad.toml", *FIT], "bad.toml: the ending says nothing"),
         (["d.csv", *FIT, "--separator", ";"], "has no column 'mass'"),
+        (["d.csv", *FIT, "-o", "d.csv/m.eiv"], "d.csv/m.eiv cannot be written: "),
+        (["d.csv", *FIT, "-o", "/proc/none/m.eiv"], "/proc/none/m.eiv cannot be written: /proc: "),
+        (["d.csv", *FIT, "--config", "fit.toml", "-o", "fit.toml", "--force"], "fit.toml is an input"),
     ],
 )
 def test_fit_ends_with_one_sentence(folder, run, arguments, message):  # noqa: F811
     for name, text in BAD_TABLES.items():
         (folder / name).write_text(text)
     before = sorted(folder.iterdir())
-    status, out, err = run("fit", *arguments, "-o", "m.eiv")
+    status, out, err = run("fit", *arguments, *([] if "-o" in arguments else ["-o", "m.eiv"]))
     assert status == 2
     assert message in err
     assert "Traceback" not in out + err
@@ -451,6 +455,31 @@ def test_interrupted(model, kind):
     assert "Traceback" not in err
     assert (model / "m.eiv").read_bytes() == before
     assert {path.name for path in model.iterdir()} <= {"d.csv", "m.eiv", "large.csv"}
+
+
+def test_interrupted_before_anything_is_read(folder):
+    """A named pipe as the file of options: who opens it for writing knows that the command reads it."""
+    os.mkfifo("fit.toml")
+    process = command("fit", "d.csv", "--config", "fit.toml", "-o", "m.eiv")
+    with open("fit.toml", "w"):
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "interrupted: m.eiv was not written, nothing else is left.\n")
+
+
+def test_too_little_memory_is_one_sentence(folder, run, monkeypatch):  # noqa: F811
+    petabyte = ("--set", "hidden_units=16000000")
+    status, _, err = run("fit", "d.csv", *FIT, *QUICK, *petabyte, "-o", "m.eiv")
+    assert (status, err.count("\n")) == (2, 1)
+    assert err.startswith("error: There is not enough memory")
+    assert not (folder / "m.eiv").exists()
+
+    def fail(*args):
+        raise RuntimeError("a shape is wrong")
+
+    monkeypatch.setattr("eiv.modelfile.read_header", fail)
+    with pytest.raises(RuntimeError, match="shape"):
+        run("info", "m.eiv")
 
 
 SLOW = [pytest.param("predict", name, marks=pytest.mark.slow) for name in ("p.parquet", "p.csv.gz")]

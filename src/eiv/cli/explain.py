@@ -53,30 +53,35 @@ def explain(
     For each input: its value, its error, and how much of the uncertainty that error causes, beside what the training
     rows leave open about the curve and the noise of a measured value.
     """
-    from eiv.cli.modeltable import ModelTable  # noqa: PLC0415  (slow to import)
-    from eiv.report.contributions import Budget  # noqa: PLC0415
-    from eiv.report.figures import shortened  # noqa: PLC0415
-    from eiv.report.sample import single_outputs  # noqa: PLC0415
-    from eiv.tables import open_table  # noqa: PLC0415
+    with interruptible(out):
+        from eiv.cli.modeltable import ModelTable  # noqa: PLC0415  (slow to import)
+        from eiv.report.contributions import Budget  # noqa: PLC0415
+        from eiv.report.figures import shortened  # noqa: PLC0415
+        from eiv.report.sample import single_outputs  # noqa: PLC0415
+        from eiv.tables import open_table  # noqa: PLC0415
 
-    if not 0 < level < 1:
-        raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
-    if out is not None:
-        if out.suffix.lower() not in _KINDS:
-            raise ValueError(f"{out}: a picture can be written as {', '.join(_KINDS)}; choose one of these endings.")
-        check_output(out, force, data, model_file)
-    table = ModelTable.opened(model_file, open_table(data, separator, decimal), x_err)
-    if out is not None and len(table.outputs) > 1:
-        raise ValueError(f"-o: {model_file} has {len(table.outputs)} outputs; a picture shows one only.")
-    chosen = _row(table, row)
-    predictions = single_outputs(table.predict(chosen, np.ones(1, dtype=bool), budget=True))
-    _show_inputs(table, chosen, row)
-    for name, p in zip(table.outputs, predictions, strict=True):
-        budget = Budget.of(p, table.features)
-        _show_prediction(name, p, level)
-        _show_budget(name, budget, _errors(table, chosen))
+        if not 0 < level < 1:
+            raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
         if out is not None:
-            _draw(out, budget, f"{data.name}, row {row}\n{shortened(name)} = {p.mean[0]:.4g}, u = {budget.total:.3g}")
+            if out.suffix.lower() not in _KINDS:
+                raise ValueError(
+                    f"{out}: a picture can be written as {', '.join(_KINDS)}; choose one of these endings."
+                )
+            check_output(out, force, data, model_file)
+        table = ModelTable.opened(model_file, open_table(data, separator, decimal), x_err)
+        if out is not None and len(table.outputs) > 1:
+            raise ValueError(f"-o: {model_file} has {len(table.outputs)} outputs; a picture shows one only.")
+        chosen = _row(table, row)
+        predictions = single_outputs(table.predict(chosen, np.ones(1, dtype=bool), budget=True))
+        _show_inputs(table, chosen, row)
+        for name, p in zip(table.outputs, predictions, strict=True):
+            budget = Budget.of(p, table.features)
+            _show_prediction(name, p, level)
+            _show_budget(name, budget, _errors(table, chosen))
+            if out is not None:
+                _draw(
+                    out, budget, f"{data.name}, row {row}\n{shortened(name)} = {p.mean[0]:.4g}, u = {budget.total:.3g}"
+                )
 
 
 def _row(table: ModelTable, number: int) -> Rows:
@@ -164,6 +169,5 @@ def _draw(out: Path, budget: Budget, title: str) -> None:
     from eiv.plotting import image  # noqa: PLC0415
     from eiv.report.figures import budget_figure  # noqa: PLC0415
 
-    with interruptible(out):
-        write_whole(out, image(budget_figure(budget, title), out.suffix.lower()[1:]))
+    write_whole(out, image(budget_figure(budget, title), out.suffix.lower()[1:]))
     console.print(f"Picture: {escape(str(out))}", highlight=False)

@@ -47,7 +47,7 @@ class FitOptions:
         content = {} if config is None else _read_config(config)
         content["x_err_of_file"] = content.pop("x_err", [])
         values = content | {name: value for name, value in told.items() if value is not None and name != "settings"}
-        values["settings"] = content.get("settings", {}) | (told.get("settings") or {})
+        values["settings"] = content.get("settings", {}) | _parse_settings(told.get("settings"))
         options = cls(**values)
         if options.target is None:
             raise ValueError("--target is missing: which column is to be predicted?")
@@ -59,7 +59,7 @@ class FitOptions:
         return options
 
 
-def parse_settings(texts: Sequence[str] | None) -> dict[str, Any]:
+def _parse_settings(texts: Sequence[str] | None) -> dict[str, Any]:
     """`NAME=VALUE` each; a value is a number, true, false or a word."""
     settings = {}
     for text in texts or ():

@@ -77,7 +77,8 @@ def report(
     elif subject.is_dir():
         if data is not None:
             raise ValueError(f"{subject} is a folder of results, which takes no table.")
-        page = _of_results(subject)(subject, out)
+        with interruptible(out or subject / "report.html"):
+            page = _of_results(subject)(subject, out)
     else:
         raise FileNotFoundError(f"There is no model file and no folder {subject}.")
     console.print(f"Report: {escape(str(page))}   ({time.perf_counter() - started:.0f} s)", highlight=False)
