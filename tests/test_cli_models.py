@@ -153,6 +153,17 @@ def test_missing_values_at_fit_and_predict(folder, run):  # noqa: F811
     assert np.flatnonzero(read["mean"].isna()).tolist() == [3]
 
 
+def test_missing_values_are_counted_over_the_whole_table(model, run, monkeypatch):  # noqa: F811
+    table = rows()
+    table.loc[[50, 78], "length"], table.loc[78, "temp"] = np.nan, np.inf
+    table.to_csv("h.csv", index=False)
+    monkeypatch.setattr(reading, "_BLOCK", 300)  # bytes: several rows before, between and after them
+    status, _, err = run("predict", "m.eiv", "h.csv", "-o", "p.csv")
+    assert status == 2
+    assert "h.csv: 2 of 80 rows hold missing or infinite values (column 'length': 2 missing, first in line 52; " in err
+    assert "column 'temp': 1 infinite, first in line 80)" in err
+
+
 def test_options_from_a_file_the_command_line_first(folder, run):  # noqa: F811
     (folder / "fit.toml").write_text(
         'target = "mass"\ndrop = ["id", "batch"]\nseed = 3\ndrop-missing = true\n'

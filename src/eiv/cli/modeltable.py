@@ -63,16 +63,17 @@ class ModelTable:
 
     def chunks(self, drop_missing: bool) -> Iterator[tuple[Rows, NDArray[np.bool_]]]:
         """Pieces of the table, and which of their rows can be used: all of them, but with `drop_missing`."""
-        from eiv.cli.data import Missing  # noqa: PLC0415
+        from eiv.cli.data import Missing, usable  # noqa: PLC0415
 
         chunks = self.source.chunks()
         for rows in chunks:
-            missing = Missing.of(self.numbers(rows))
-            if missing.n_bad and not drop_missing:  # count them to the end of the table before anything is said
-                pieces = [self.numbers(rows), *map(self.numbers, chunks)]
-                columns = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-                Missing.of(columns).check(rows, drop=False)
-            yield rows, missing.good
+            good = usable(self.numbers(rows))
+            if not good.all() and not drop_missing:  # count them to the end of the table before anything is said
+                missing = Missing.of(self.numbers(rows), rows.first)
+                for later in chunks:
+                    missing = missing.and_then(Missing.of(self.numbers(later), later.first))
+                missing.check(self.source, drop=False)
+            yield rows, good
 
     def inputs(self, rows: Rows, good: NDArray[np.bool_]) -> tuple[Array, Array | None]:
         """X, `good rows x n_x`, and X_err as the model takes it: None for that of the fit."""
