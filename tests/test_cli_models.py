@@ -105,15 +105,16 @@ def test_predict_in_pieces_is_the_same(model, run, monkeypatch):  # noqa: F811
     pd.testing.assert_frame_equal(whole, pieces, rtol=1e-4)
 
 
-def test_decimal_commas_go_in_and_out(folder, run):  # noqa: F811
-    rows().to_csv("k.csv", sep=";", decimal=",", index=False)
+@pytest.mark.parametrize("separator", [";", ","])
+def test_decimal_commas_go_in_and_out(folder, run, separator):  # noqa: F811
+    rows().to_csv("k.csv", sep=separator, decimal=",", index=False)
     assert run("fit", "k.csv", *FIT, *QUICK, "-o", "k.eiv")[0] == 0
     assert run("fit", "d.csv", *FIT, *QUICK, "-o", "d.eiv")[0] == 0
     a, b = load_model("k.eiv"), load_model("d.eiv")
     x = rows(5)[["length", "temp"]]
     np.testing.assert_array_equal(a.predict(x, X_err=0.1), b.predict(x, X_err=0.1))
     assert run("predict", "k.eiv", "k.csv", "-o", "p.csv")[0] == 0
-    read = pd.read_csv("p.csv", sep=";", decimal=",")
+    read = pd.read_csv("p.csv", sep=separator, decimal=",")
     assert read["temp"].tolist() == rows()["temp"].tolist()
     assert read["mean"].dtype == float
 
