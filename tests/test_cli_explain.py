@@ -10,6 +10,7 @@ import pytest
 from eiv import EiVRegressor
 from eiv.prediction import Prediction
 from eiv.report.contributions import NOISE, TOGETHER, WEIGHTS, Budget
+from eiv.report.words import percent
 from test_cli import run  # noqa: F401  (a fixture)
 from test_cli_models import FIT, QUICK, folder, model, rows  # noqa: F401  (fixtures)
 
@@ -44,6 +45,10 @@ def test_a_budget_of_exact_inputs_and_one_with_correlations():
     assert exact.variances.tolist() == [1, 0, 0, 0, 1]
     assert np.isnan(exact.of_inputs).all()
     assert exact.largest(5)[0] == [WEIGHTS, NOISE]
+    by_chance = Budget.of(Prediction(one, one, one, one, shares=np.array([[0.6, 0.41]])), ["a", "b"])
+    np.testing.assert_allclose(by_chance.of_inputs, [0.6 / 1.01, 0.41 / 1.01, 0])
+    assert by_chance.total**2 == pytest.approx(3)
+    assert percent(-0.0004) == "0.0\u00a0%"
     correlated = Budget.of(Prediction(one, one, one, one, shares=np.array([[0.9, 0.6]])), ["a", "b"])
     np.testing.assert_allclose(correlated.shares[-2], -0.5 / 3)
     assert np.isnan(correlated.uncertainties[-2])

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import resource
 import signal
 import subprocess
@@ -228,6 +229,8 @@ def test_info(model, run):  # noqa: F811
     assert status == 0
     for words in ("eiv 0.", "length, temp", "mass", "column temp_err", "3 epochs", "hidden_units=8", "rmse"):
         assert words in out
+    assert re.search(r"│ seed +│ 0 +│", out), "the seed that was told, not the one of this network"
+    assert "random_state" not in out
     status, out, _ = run("info", "m.eiv", "--json")
     assert json.loads(out) == read_header("m.eiv")
 

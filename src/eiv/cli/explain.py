@@ -146,19 +146,21 @@ def _show_prediction(name: str, p: Prediction, level: float) -> None:
 
 def _show_budget(name: str, budget: Budget, errors: Array) -> None:
     """Each source's share of the variance of a measured value and of the inputs' part, and its u as number and bar."""
+    from eiv.report.words import percent  # noqa: PLC0415
+
     shown = Table(title=f"Uncertainty budget of a measured {escape(name)}", title_justify="left")
     shown.add_column("source", overflow="fold")
     for heading in ("of variance", "of inputs", "u"):
         shown.add_column(heading, justify="right")
     shown.add_column("", width=_BAR)
-    of_inputs = ["", *("" if np.isnan(share) else f"{100 * share:.1f} %" for share in budget.of_inputs), ""]
+    of_inputs = ["", *("" if np.isnan(share) else percent(share) for share in budget.of_inputs), ""]
     lengths = np.nan_to_num(budget.uncertainties)
     columns = zip(budget.sources, budget.shares, of_inputs, budget.uncertainties, lengths, strict=True)
     for source, share, of_input, u, length in columns:
         bar = Bar(lengths.max(), 0, length, width=_BAR)
-        shown.add_row(escape(source), f"{100 * share:.1f} %", of_input, "–" if np.isnan(u) else f"{u:.4g}", bar)
+        shown.add_row(escape(source), percent(share), of_input, "–" if np.isnan(u) else f"{u:.4g}", bar)
     shown.add_section()
-    shown.add_row("total", "100.0 %", "", f"{budget.total:.4g}", "")
+    shown.add_row("total", percent(1.0), "", f"{budget.total:.4g}", "")
     console.print(shown, highlight=False)
     if not errors.any():
         console.print("All inputs of this row are taken as exact, so none of them has a part in its uncertainty.")

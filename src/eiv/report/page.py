@@ -192,7 +192,7 @@ def _notice(header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample
 
 
 def _provenance(header: Mapping[str, Any], more: Sequence[tuple[str, str]]) -> Section:
-    lines = [*more, *header_lines(header), ("seed", str(header["seed"]))]
+    lines = [*more, *header_lines(header)]
     rows = [[Cell.of(name), Cell.of(value)] for name, value in lines]
     settings = [[Cell.of(name), Cell.of(str(value))] for name, value in sorted(_settings(header).items())]
     return Section(

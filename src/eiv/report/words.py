@@ -36,7 +36,7 @@ def number(value: float, digits: int = 3) -> str:
 
 def percent(share: float) -> str:
     """A share for a sentence or a table, without a break before its sign."""
-    return f"{100 * share:.1f}\u00a0%"
+    return f"{round(100 * share, 1) + 0.0:.1f}\u00a0%"  # -0.0 + 0.0 is 0.0
 
 
 def counted(n: int, noun: str) -> str:
