@@ -10,6 +10,7 @@ import pytest
 from eiv import EiVRegressor
 from eiv.prediction import Prediction
 from eiv.report.contributions import NOISE, TOGETHER, WEIGHTS, Budget
+from eiv.report.words import percent
 from test_cli import run  # noqa: F401  (a fixture)
 from test_cli_models import FIT, QUICK, folder, model, rows  # noqa: F401  (fixtures)
 
@@ -44,6 +45,10 @@ def test_a_budget_of_exact_inputs_and_one_with_correlations():
     assert exact.variances.tolist() == [1, 0, 0, 0, 1]
     assert np.isnan(exact.of_inputs).all()
     assert exact.largest(5)[0] == [WEIGHTS, NOISE]
+    by_chance = Budget.of(Prediction(one, one, one, one, shares=np.array([[0.6, 0.41]])), ["a", "b"])
+    np.testing.assert_allclose(by_chance.of_inputs, [0.6 / 1.01, 0.41 / 1.01, 0])
+    assert by_chance.total**2 == pytest.approx(3)
+    assert percent(-0.0004) == "0.0\u00a0%"
     correlated = Budget.of(Prediction(one, one, one, one, shares=np.array([[0.9, 0.6]])), ["a", "b"])
     np.testing.assert_allclose(correlated.shares[-2], -0.5 / 3)
     assert np.isnan(correlated.uncertainties[-2])
@@ -76,7 +81,7 @@ def test_the_numbers_are_those_of_the_library(model, run, number):  # noqa: F811
 
 
 def test_other_errors_and_exact_ones(model, run):  # noqa: F811
-    status, out, _ = run("explain", "m.eiv", "d.csv", "--row", 2, "--x-err", "length=0.5")
+    status, out, _ = run("explain", "m.eiv", "d.csv", "--row", 2, "--x-err", "length=0.5", "--x-err", "temp=0")
     assert status == 0
     assert numbers_after([line for line in out.splitlines() if "│ length" in line][1], "length")[1] == 100
     status, out, _ = run("explain", "m.eiv", "d.csv", "--row", 2, "--x-err", "0")
@@ -153,6 +158,19 @@ def test_it_ends_with_one_sentence(model, run, arguments, message):  # noqa: F81
     assert message in err
     assert "Traceback" not in out + err
     assert sorted(model.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [([], "nothing was written."), (["-o", "b.png"], "b.png was not written, nothing else is left.")],
+)
+def test_interrupted(model, run, monkeypatch, options, kept):  # noqa: F811
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("eiv.cli.explain._row", interrupt)
+    status, _, err = run("explain", "m.eiv", "d.csv", "--row", 1, *options)
+    assert (status, err) == (130, f"interrupted: {kept}\n")
 
 
 def test_other_rows_may_be_amiss(model, run):  # noqa: F811

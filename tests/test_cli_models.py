@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import resource
 import signal
 import subprocess
@@ -105,15 +106,16 @@ def test_predict_in_pieces_is_the_same(model, run, monkeypatch):  # noqa: F811
     pd.testing.assert_frame_equal(whole, pieces, rtol=1e-4)
 
 
-def test_decimal_commas_go_in_and_out(folder, run):  # noqa: F811
-    rows().to_csv("k.csv", sep=";", decimal=",", index=False)
+@pytest.mark.parametrize("separator", [";", ","])
+def test_decimal_commas_go_in_and_out(folder, run, separator):  # noqa: F811
+    rows().to_csv("k.csv", sep=separator, decimal=",", index=False)
     assert run("fit", "k.csv", *FIT, *QUICK, "-o", "k.eiv")[0] == 0
     assert run("fit", "d.csv", *FIT, *QUICK, "-o", "d.eiv")[0] == 0
     a, b = load_model("k.eiv"), load_model("d.eiv")
     x = rows(5)[["length", "temp"]]
     np.testing.assert_array_equal(a.predict(x, X_err=0.1), b.predict(x, X_err=0.1))
     assert run("predict", "k.eiv", "k.csv", "-o", "p.csv")[0] == 0
-    read = pd.read_csv("p.csv", sep=";", decimal=",")
+    read = pd.read_csv("p.csv", sep=separator, decimal=",")
     assert read["temp"].tolist() == rows()["temp"].tolist()
     assert read["mean"].dtype == float
 
@@ -126,6 +128,8 @@ def test_errors_other_than_those_of_the_fit(model, run):  # noqa: F811
     assert (b["aleatoric"] == 0).all()
     assert c["aleatoric"].mean() > a["aleatoric"].mean() > 0
     np.testing.assert_allclose(c["high"] - c["mean"], 1.959964 * c["total"], rtol=1e-6)
+    assert run("predict", "m.eiv", "d.csv", "-o", "e.csv", "--x-err", "length=0.1")[0] == 0
+    pd.testing.assert_frame_equal(pd.read_csv("e.csv"), a)  # temp keeps its column
 
 
 def test_missing_values_at_fit_and_predict(folder, run):  # noqa: F811
@@ -151,6 +155,17 @@ def test_missing_values_at_fit_and_predict(folder, run):  # noqa: F811
     assert np.flatnonzero(read["mean"].isna()).tolist() == [3]
 
 
+def test_missing_values_are_counted_over_the_whole_table(model, run, monkeypatch):  # noqa: F811
+    table = rows()
+    table.loc[[50, 78], "length"], table.loc[78, "temp"] = np.nan, np.inf
+    table.to_csv("h.csv", index=False)
+    monkeypatch.setattr(reading, "_BLOCK", 300)  # bytes: several rows before, between and after them
+    status, _, err = run("predict", "m.eiv", "h.csv", "-o", "p.csv")
+    assert status == 2
+    assert "h.csv: 2 of 80 rows hold missing or infinite values (column 'length': 2 missing, first in line 52; " in err
+    assert "column 'temp': 1 infinite, first in line 80)" in err
+
+
 def test_options_from_a_file_the_command_line_first(folder, run):  # noqa: F811
     (folder / "fit.toml").write_text(
         'target = "mass"\ndrop = ["id", "batch"]\nseed = 3\ndrop-missing = true\n'
@@ -167,6 +182,22 @@ def test_options_from_a_file_the_command_line_first(folder, run):  # noqa: F811
     header = read_header("n.eiv")
     assert header["notes"]["seed"] == 4
     assert {term["number"] for term in header["notes"]["x_err"].values()} == {0.2}
+
+
+def test_errors_of_the_command_line_replace_those_of_the_file_column_by_column(folder, run):  # noqa: F811
+    (folder / "fit.toml").write_text(
+        '\ufefftarget = "mass"\ndrop = ["id", "batch"]\n[x_err]\nlength = 0.1\ntemp = "temp_err"\n', encoding="utf-8"
+    )
+    for told, expected in (
+        (["length=0.2"], {"length": ("absolute", 0.2), "temp": ("column", 0)}),
+        (["temp=0.3"], {"length": ("absolute", 0.1), "temp": ("absolute", 0.3)}),
+        (["temp=0.3", "0.4"], {"length": ("absolute", 0.4), "temp": ("absolute", 0.3)}),
+    ):
+        options = [part for text in told for part in ("--x-err", text)]
+        assert run("fit", "d.csv", "--config", "fit.toml", *options, *QUICK, "-o", "m.eiv", "--force")[0] == 0
+        header = read_header("m.eiv")
+        assert {name: (term["kind"], term["number"]) for name, term in header["notes"]["x_err"].items()} == expected
+        assert header["features"]["names"] == ["length", "temp"], "a column of errors is no feature"
 
 
 def test_the_same_command_gives_the_same_bytes(folder, run):  # noqa: F811
@@ -198,6 +229,8 @@ def test_info(model, run):  # noqa: F811
     assert status == 0
     for words in ("eiv 0.", "length, temp", "mass", "column temp_err", "3 epochs", "hidden_units=8", "rmse"):
         assert words in out
+    assert re.search(r"│ seed +│ 0 +│", out), "the seed that was told, not the one of this network"
+    assert "random_state" not in out
     status, out, _ = run("info", "m.eiv", "--json")
     assert json.loads(out) == read_header("m.eiv")
 
@@ -231,6 +264,13 @@ def test_a_model_that_was_saved_from_python(folder, run):  # noqa: F811
     assert run("predict", "m.eiv", "x.csv", "-o", "p.csv")[0] == 0
     assert {"mass_mean", "batch_high"} < set(pd.read_csv("p.csv"))
     assert "does not know the spread" in run("predict", "m.eiv", "x.csv", "--x-err", "5%sd", "-o", "q.csv")[2]
+    assert run("predict", "m.eiv", "x.csv", "--x-err", "length=0.1", "-o", "same.csv")[0] == 0
+    pd.testing.assert_frame_equal(pd.read_csv("p.csv"), pd.read_csv("same.csv"))  # temp keeps its 0.1
+    EiVRegressor([[0.01, 0.02], [0.02, 0.09]], **settings, recipe="paper").fit(
+        table[["length", "temp"]], table["mass"]
+    ).save("c.eiv")
+    _, _, err = run("predict", "c.eiv", "d.csv", "--x-err", "length=1", "-o", "c.csv")
+    assert "holds no error of 'temp' by itself" in err
     EiVRegressor(**settings, recipe="paper").fit(
         table[["length"]], table["mass"], X_err=table[["temp_err"]].to_numpy()
     ).save("m.eiv")
@@ -254,6 +294,7 @@ BAD_TABLES = {
     "bad.toml": "target = [",
     "odd.toml": "taget = 'mass'",
     "type.toml": "target = 3",
+    "fit.toml": "seed = 1",
 }
 
 
@@ -265,7 +306,7 @@ BAD_TABLES = {
         (["header.csv", *FIT], "header.csv has a header but no rows"),
         (["text.csv", *FIT], "text.csv, line 3: column 'length' holds 'long', not a number"),
         (["double.csv", *FIT], "double.csv: several columns have the name 'length'"),
-        (["negative.csv", *FIT], "negative.csv, line 3: column 'temp_err' holds -0.1"),
+        (["negative.csv", *FIT], "'temp_err' holds -0.1, but an error must not be negative (1 such row)."),
         (["missing.csv", *FIT], "missing.csv: 1 of 2 rows hold missing or infinite values (column 'temp': 1 missing"),
         (["ragged.csv", *FIT], "ragged.csv, line 3: 2 cells where the header has 6 columns"),
         (["d.csv", *FIT, "--target", "weight"], "d.csv has no column 'weight' (--target)"),
@@ -274,6 +315,7 @@ BAD_TABLES = {
         (["d.csv", *FIT, "--feature", "mass"], "'mass' is the target, so it cannot be given to --feature"),
         (["d.csv", *FIT, "--drop", "mass"], "'mass' is the target, so it cannot be given to --drop"),
         (["d.csv", *FIT, "--x-err", "mass=0.1"], "'mass' is the target"),
+        (["d.csv", *FIT[:-4], "--x-err", "length=mass"], "'mass' is the target, so it cannot be an error too"),
         (["d.csv", *FIT, "--x-err", "weight=0.1"], "no column 'weight'"),
         (["d.csv", *FIT[:-4], "--x-err", "length=-0.1"], "must not be negative"),
         (["d.csv", *FIT[:-4], "--x-err", "length=weight"], "'weight' is neither a number"),
@@ -295,13 +337,16 @@ BAD_TABLES = {
         (["d.csv", *FIT, "--seed", "-1"], "equal to 0"),
         (["bad.toml", *FIT], "bad.toml: the ending says nothing"),
         (["d.csv", *FIT, "--separator", ";"], "has no column 'mass'"),
+        (["d.csv", *FIT, "-o", "d.csv/m.eiv"], "d.csv/m.eiv cannot be written: "),
+        (["d.csv", *FIT, "-o", "/proc/none/m.eiv"], "/proc/none/m.eiv cannot be written: /proc: "),
+        (["d.csv", *FIT, "--config", "fit.toml", "-o", "fit.toml", "--force"], "fit.toml is an input"),
     ],
 )
 def test_fit_ends_with_one_sentence(folder, run, arguments, message):  # noqa: F811
     for name, text in BAD_TABLES.items():
         (folder / name).write_text(text)
     before = sorted(folder.iterdir())
-    status, out, err = run("fit", *arguments, "-o", "m.eiv")
+    status, out, err = run("fit", *arguments, *([] if "-o" in arguments else ["-o", "m.eiv"]))
     assert status == 2
     assert message in err
     assert "Traceback" not in out + err
@@ -323,7 +368,8 @@ def test_fit_ends_with_one_sentence(folder, run, arguments, message):  # noqa: F
         (["m.eiv", "empty.csv"], "empty.csv is empty"),
         (["m.eiv", "header.csv"], "header.csv has a header but no rows"),
         (["m.eiv", "text.csv"], "text.csv, line 3: column 'length' holds 'long'"),
-        (["m.eiv", "narrow.csv"], "narrow.csv has no column 'temp_err' (errors; others can be given with --x-err)"),
+        (["m.eiv", "narrow.csv"], "narrow.csv has no column 'temp_err' (the error of 'temp'; another can be given"),
+        (["m.eiv", "narrow.csv", "--x-err", "length=0.2"], "narrow.csv has no column 'temp_err' (the error of 'temp'"),
         (["m.eiv", "negative.csv"], "negative.csv, line 3: column 'temp_err'"),
         (["m.eiv", "missing.csv"], "missing.csv: 1 of 2 rows"),
         (["m.eiv", "mean.csv"], "mean.csv has a column 'mean' already; use --prefix"),
@@ -414,7 +460,7 @@ def test_interrupted(model, kind):
         process = command("predict", "m.eiv", "large.csv", "-o", "p.csv")
         kept = "p.csv was not written"
         deadline = time.monotonic() + 60
-        while not list(model.glob(".*.part")) and time.monotonic() < deadline:
+        while not list(model.glob(".*.eiv-part")) and time.monotonic() < deadline:
             time.sleep(0.05)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
@@ -424,6 +470,31 @@ def test_interrupted(model, kind):
     assert "Traceback" not in err
     assert (model / "m.eiv").read_bytes() == before
     assert {path.name for path in model.iterdir()} <= {"d.csv", "m.eiv", "large.csv"}
+
+
+def test_interrupted_before_anything_is_read(folder):
+    """A named pipe as the file of options: who opens it for writing knows that the command reads it."""
+    os.mkfifo("fit.toml")
+    process = command("fit", "d.csv", "--config", "fit.toml", "-o", "m.eiv")
+    with open("fit.toml", "w"):
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "interrupted: m.eiv was not written, nothing else is left.\n")
+
+
+def test_too_little_memory_is_one_sentence(folder, run, monkeypatch):  # noqa: F811
+    petabyte = ("--set", "hidden_units=16000000")
+    status, _, err = run("fit", "d.csv", *FIT, *QUICK, *petabyte, "-o", "m.eiv")
+    assert (status, err.count("\n")) == (2, 1)
+    assert err.startswith("error: There is not enough memory")
+    assert not (folder / "m.eiv").exists()
+
+    def fail(*args):
+        raise RuntimeError("a shape is wrong")
+
+    monkeypatch.setattr("eiv.modelfile.read_header", fail)
+    with pytest.raises(RuntimeError, match="shape"):
+        run("info", "m.eiv")
 
 
 SLOW = [pytest.param("predict", name, marks=pytest.mark.slow) for name in ("p.parquet", "p.csv.gz")]

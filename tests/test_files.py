@@ -55,12 +55,17 @@ def test_a_full_disk_is_said_of_the_file(tmp_path):
 
 
 def test_what_a_killed_writer_left_is_swept_away(tmp_path):
-    old, new = tmp_path / ".old.part", tmp_path / ".new.part"
-    old.write_text("half")
-    new.write_text("half")
-    os.utime(old, (0, 0))
+    with written_whole(tmp_path / "table.csv") as part:
+        part.write_text("half")
+        old, new = part.with_name(f".{'0' * 32}.eiv-part"), part.with_name(f".{'1' * 32}.eiv-part")
+        assert len(part.name) == len(old.name)
+    foreign = [tmp_path / name for name in (".film.part", ".notes.eiv-part", f".{'2' * 32}.part")]
+    for path in (old, new, *foreign):
+        path.write_text("half")
+    for path in (old, *foreign):
+        os.utime(path, (0, 0))
     write_whole(tmp_path / "table.csv", b"whole")
-    assert sorted(tmp_path.iterdir()) == [new, tmp_path / "table.csv"]
+    assert set(tmp_path.iterdir()) == {new, *foreign, tmp_path / "table.csv"}
 
 
 def test_permissions_are_those_of_any_new_file(tmp_path):

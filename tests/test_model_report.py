@@ -168,6 +168,11 @@ def test_tables_without_labels_and_the_training_table(tmp_path):
     assert "holds no measured values of y" in page_of(tmp_path, sample_of(X))
     again = page_of(tmp_path, sample_of(X, y), notes={"data": "new.csv"})
     assert "On rows that it has learned from" in again
+    assert "rows that are new to it" in again
+    for verdict in ("as it should be", "the intervals are too", "too cautious", "Measured values inside"):
+        assert verdict not in again, "learned rows say nothing of calibration"
+    fresh = page_of(tmp_path, sample_of(X, y), notes={"data": "old.csv"})
+    assert "Measured values inside" in fresh
 
 
 def test_the_same_model_gives_the_same_page_which_needs_nothing_from_elsewhere(tmp_path):
@@ -230,13 +235,15 @@ def test_of_a_large_table_rows_are_chosen_evenly(model, run, monkeypatch):  # no
     monkeypatch.setattr(reading, "_BLOCK", 600)
     data = pd.read_csv("d.csv")
     data.loc[4, "length"], data.loc[8, "mass"] = np.nan, np.nan
-    data.to_csv("d.csv", index=False)
-    status, _, err = run("report", "m.eiv", "d.csv", "-o", "p.html")
+    data.to_csv("new.csv", index=False)
+    status, _, err = run("report", "m.eiv", "new.csv", "-o", "p.html")
     assert status == 2
-    assert "d.csv: 1 of 80 rows hold missing or infinite values" in err
-    assert run("report", "m.eiv", "d.csv", "-o", "p.html", "--drop-missing")[0] == 0
+    assert "new.csv: 1 of 80 rows hold missing or infinite values" in err
+    assert run("report", "m.eiv", "new.csv", "-o", "p.html", "--drop-missing")[0] == 0
     text = (model / "p.html").read_text()
-    assert "d.csv: 19 of 79 rows, evenly chosen; 1 left out" in text  # every fourth, the second of them without length
+    assert (
+        "new.csv: 19 of 79 rows, evenly chosen; 1 left out" in text
+    )  # every fourth, the second of them without length
     assert "Of 18 measured values" in text
 
 

@@ -24,6 +24,9 @@ TEXTS = {
     "windows": "a,b\r\n1.5,x\r\n-2e3,y\r\n",
     "mark": "\ufeffa,b\n1.5,x\n-2e3,y\n",
     "spaces": "a,b\n 1.5 ,x\n-2e3,y\n",
+    "decimal comma in quotes": 'a,b\n"1,5",x\n-2e3,y\n',
+    "blanks in the names": " a ,\tb\n1.5,x\n-2e3,y\n",
+    "empty columns at the end": "a,b,,\n1.5,x,,\n-2e3,y,,\n",
     "blank lines": "a,b\n\n1.5,x\n\n-2e3,y\n\n",
 }
 
@@ -56,6 +59,22 @@ def test_one_column_and_other_encodings(tmp_path):
 def test_names_with_signs_that_part_lines_elsewhere(sign, tmp_path):
     source = open_table(written(tmp_path, f"a,b{sign}c\n1,2\n"))
     assert read_rows(source).numbers(f"b{sign}c").tolist() == [2]
+
+
+def test_thousands_are_not_guessed_at(tmp_path):
+    path = written(tmp_path, 'a,b\n"1,234",2\n"1,500",3\n')
+    with pytest.raises(TableError, match=r"'1,234', not a number\. Is ',' its decimal sign\?"):
+        read_rows(open_table(path)).numbers("a")
+    assert read_rows(open_table(path, decimal=",")).numbers("a").tolist() == [1.234, 1.5]
+
+
+def test_a_column_without_a_name(tmp_path):
+    source = open_table(written(tmp_path, "a,\n1,2\n"))
+    assert source.columns == ("a", "")
+    late = open_table(written(tmp_path, "a,\n" + 60 * "1,\n" + "1,2\n"))
+    assert late.columns == ("a",)
+    with pytest.raises(TableError, match="a column without a name, after 'a', holds values"):
+        read_rows(late)
 
 
 def test_told_formats(tmp_path):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+_PART = re.compile(r"\.[0-9a-f]{32}\.eiv-part")  # the name of a file that is being written
 _STALE = 3600.0  # seconds after which a temporary file belongs to a process that was killed
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a quota, a limit
 
@@ -19,7 +21,7 @@ def written_whole(path: Path) -> Iterator[Path]:
     """A path to write to, beside `path`, which takes its place once the block has ended without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path.parent)
-    part = path.parent / f".{uuid.uuid4().hex}.part"
+    part = path.parent / f".{uuid.uuid4().hex}.eiv-part"
     try:
         yield part
         with part.open("rb+") as file:
@@ -41,7 +43,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
 
 def _sweep(folder: Path) -> None:
     """Remove what processes have left that were killed while they wrote."""
-    for part in folder.glob(".*.part"):
+    for part in folder.glob(".*.eiv-part"):
         with contextlib.suppress(OSError):
-            if time.time() - part.stat().st_mtime > _STALE:
+            if _PART.fullmatch(part.name) and time.time() - part.stat().st_mtime > _STALE:
                 part.unlink()

@@ -19,3 +19,14 @@ def main() -> None:
         except (ValueError, TypeError, ArithmeticError, OSError) as error:
             complain(error)
             raise SystemExit(2) from None
+        except (MemoryError, RuntimeError) as error:
+            if not _is_lack_of_memory(error):
+                raise
+            complain("There is not enough memory for this: take fewer rows, fewer networks or a smaller network.")
+            raise SystemExit(2) from None
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    """Whether there was too little memory, on the GPU or beside it; torch has no class of its own for the latter."""
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or any(word in str(error) for word in words)

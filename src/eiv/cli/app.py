@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,15 +56,32 @@ def check_output(out: Path, force: bool, *inputs: Path) -> None:
         raise ValueError(f"{out} is an input; choose another name for the output.")
     if out.exists() and not force:
         raise ValueError(f"{out} is there already; use --force to replace it.")
+    folder = next(folder for folder in out.absolute().parents if folder.exists())  # others are made
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OSError(f"{out} cannot be written: {folder}: {os.strerror(error.errno or 0)}.") from error
 
 
 @contextlib.contextmanager
-def interruptible(out: Path) -> Iterator[None]:
+def interruptible(out: Path | None) -> Iterator[None]:
     """End at Ctrl-C with a sentence on what was kept: outputs appear whole or not at all."""
-    before = out.exists()
+    before = _stamp(out)
     try:
         yield
     except KeyboardInterrupt:
-        kept = f"{out} is as it was before" if before else f"{out} was not written"
-        errors.print(f"[bold red]interrupted:[/] {escape(kept)}, nothing else is left.", highlight=False)
+        kept = "nothing was written"
+        if out is not None:
+            state = "is complete" if _stamp(out) != before else "is as it was before" if before else "was not written"
+            kept = f"{out} {state}, nothing else is left"
+        errors.print(f"[bold red]interrupted:[/] {escape(kept)}.", highlight=False, soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _stamp(out: Path | None) -> tuple[int, int] | None:
+    """What changes where a file is replaced; None where there is none."""
+    if out is None or not out.exists():
+        return None
+    status = out.stat()
+    return status.st_ino, status.st_mtime_ns

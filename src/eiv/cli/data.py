@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eiv.cli.options import FitOptions
-from eiv.tables import ErrorSpec, Rows, Source, TableError
+from eiv.tables import ErrorSpec, ErrorTerm, Source, TableError
 from eiv.tables.errorspec import split_error
 from eiv.tables.reading import check_columns, read_rows
 
@@ -49,13 +49,13 @@ class TrainingTable:
 
         target = str(options.target)
         features, left_out = _features(source, options)
-        spec = ErrorSpec.parse(options.x_err, features, source.columns)
+        kept = ErrorSpec.parse(options.x_err_of_file, features, source.columns).terms
+        spec = ErrorSpec.parse(options.x_err, features, source.columns, kept)
         rows = read_rows(source)
         numbers = {name: rows.numbers(name) for name in (*features, target)}
         used = numbers | {name: rows.numbers(name) for name in spec.columns}
-        missing = Missing.of(used)
-        good = missing.good
-        missing.check(rows, options.drop_missing)
+        good, missing = usable(used), Missing.of(used)
+        missing.check(source, options.drop_missing)
         X = pd.DataFrame({name: numbers[name][good] for name in features})
         spec = spec.with_spreads({name: X[name].std(ddof=0) for name in features})
         errors = spec.of(rows)
@@ -74,40 +74,66 @@ class TrainingTable:
 
 @dataclass(frozen=True)
 class Missing:
-    """Cells that are no finite numbers: which rows are `good`, `rows`, and how many cells of each column are not."""
+    """Cells that are no finite numbers: how many rows hold some, of the first `n_rows`, and the gaps of each column."""
 
-    good: NDArray[np.bool_]
-    columns: Mapping[str, NDArray[Any]]
+    n_rows: int
+    n_bad: int
+    columns: Mapping[str, Gaps]
 
     @classmethod
-    def of(cls, columns: Mapping[str, Array]) -> Missing:
-        """Look at the numbers of each column, `rows` each."""
-        bad = {name: ~np.isfinite(values) for name, values in columns.items()}
-        return cls(~np.any(list(bad.values()), axis=0), {name: columns[name] for name in bad if bad[name].any()})
+    def of(cls, columns: Mapping[str, Array], first: int = 0) -> Missing:
+        """Look at the numbers of each column, `rows` each, from row `first` of a table on."""
+        good = usable(columns)
+        gaps = {name: Gaps.of(values, first) for name, values in columns.items() if not np.isfinite(values).all()}
+        return cls(first + len(good), int((~good).sum()), gaps)
 
-    @property
-    def n_bad(self) -> int:
-        """Rows that cannot be used."""
-        return int((~self.good).sum())
+    def and_then(self, later: Missing) -> Missing:
+        """The same of the rows up to the end of later ones."""
+        names = dict.fromkeys((*self.columns, *later.columns))
+        columns = {name: self.columns.get(name, Gaps()).and_then(later.columns.get(name, Gaps())) for name in names}
+        return Missing(later.n_rows, self.n_bad + later.n_bad, columns)
 
-    def check(self, rows: Rows, drop: bool) -> None:
+    def check(self, source: Source, drop: bool) -> None:
         """Raise a `TableError` where there are such cells and they are not to be dropped, or nothing else is left."""
-        path = rows.source.path
         if self.n_bad and not drop:
-            words = [self._words(rows, name, values) for name, values in self.columns.items()]
+            words = [
+                f"column {name!r}: {gaps}, first in {source.place(gaps.first)}" for name, gaps in self.columns.items()
+            ]
             raise TableError(
-                f"{path}: {self.n_bad} of {len(self.good)} rows hold missing or infinite values ({'; '.join(words)}). "
-                "Use --drop-missing to go on without them."
+                f"{source.path}: {self.n_bad} of {self.n_rows} rows hold missing or infinite values "
+                f"({'; '.join(words)}). Use --drop-missing to go on without them."
             )
-        if self.n_bad == len(self.good):
-            raise TableError(f"{path}: every row holds missing or infinite values.")
+        if self.n_bad == self.n_rows:
+            raise TableError(f"{source.path}: every row holds missing or infinite values.")
 
-    @staticmethod
-    def _words(rows: Rows, name: str, values: Array) -> str:
-        n_missing, n_infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
-        counts = [f"{n} {what}" for n, what in ((n_missing, "missing"), (n_infinite, "infinite")) if n]
-        first = rows.first + int(np.flatnonzero(~np.isfinite(values))[0])
-        return f"column {name!r}: {' and '.join(counts)}, first in {rows.source.place(first)}"
+
+@dataclass(frozen=True)
+class Gaps:
+    """How many cells of a column are missing and how many infinite, and the first row with one."""
+
+    n_missing: int = 0
+    n_infinite: int = 0
+    first: int = -1
+
+    @classmethod
+    def of(cls, values: Array, first: int) -> Gaps:
+        """Look at the numbers of a column, from row `first` of a table on, some of which are not finite."""
+        place = int(np.flatnonzero(~np.isfinite(values))[0])
+        return cls(int(np.isnan(values).sum()), int(np.isinf(values).sum()), first + place)
+
+    def and_then(self, later: Gaps) -> Gaps:
+        """Those of both."""
+        first = self.first if self.first >= 0 else later.first
+        return Gaps(self.n_missing + later.n_missing, self.n_infinite + later.n_infinite, first)
+
+    def __str__(self) -> str:
+        counts = ((self.n_missing, "missing"), (self.n_infinite, "infinite"))
+        return " and ".join(f"{n} {what}" for n, what in counts if n)
+
+
+def usable(columns: Mapping[str, Array]) -> NDArray[np.bool_]:
+    """Which rows hold finite numbers only, `rows`."""
+    return np.asarray(np.all([np.isfinite(values) for values in columns.values()], axis=0))
 
 
 def _features(source: Source, options: FitOptions) -> tuple[list[str], dict[str, str]]:
@@ -124,12 +150,15 @@ def _features(source: Source, options: FitOptions) -> tuple[list[str], dict[str,
     if both:
         raise TableError(f"{both[0]!r} cannot be a feature and be left out at once.")
     left_out = {target: "target"}
-    for text in options.x_err:
+    for text in (*options.x_err, *options.x_err_of_file):  # a column of errors is no feature, used or not
         feature, value = split_error(text, source.columns)
+        column = None if feature is None else ErrorTerm.parse(value, source.columns).column
         if feature == target:
             raise TableError(f"--x-err {text}: {target!r} is the target; errors of the inputs are asked for.")
-        if feature is not None and value in source.columns and not _is_number(value):
-            left_out.setdefault(value, f"error of {feature}")
+        if column == target:
+            raise TableError(f"--x-err {text}: {target!r} is the target, so it cannot be an error too.")
+        if column is not None:
+            left_out.setdefault(column, f"error of {feature}")
     if options.groups is not None:
         left_out.setdefault(options.groups, "groups")
     left_out |= dict.fromkeys(options.drop, "--drop")
@@ -141,11 +170,3 @@ def _features(source: Source, options: FitOptions) -> tuple[list[str], dict[str,
     if not features:
         raise TableError(f"{source.path}: no column is left to predict {target!r} from.")
     return features, left_out
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

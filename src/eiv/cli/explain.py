@@ -36,7 +36,8 @@ def explain(
         list[str] | None,
         typer.Option(
             metavar="COL=VALUE",
-            help="Errors of this row instead of those that `eiv fit` was told, in the same forms.",
+            help="The error of a column in this row, in the forms of `eiv fit`; other columns keep theirs. VALUE alone "
+            "holds for all columns.",
         ),
     ] = None,
     out: Annotated[
@@ -52,30 +53,35 @@ def explain(
     For each input: its value, its error, and how much of the uncertainty that error causes, beside what the training
     rows leave open about the curve and the noise of a measured value.
     """
-    from eiv.cli.modeltable import ModelTable  # noqa: PLC0415  (slow to import)
-    from eiv.report.contributions import Budget  # noqa: PLC0415
-    from eiv.report.figures import shortened  # noqa: PLC0415
-    from eiv.report.sample import single_outputs  # noqa: PLC0415
-    from eiv.tables import open_table  # noqa: PLC0415
+    with interruptible(out):
+        from eiv.cli.modeltable import ModelTable  # noqa: PLC0415  (slow to import)
+        from eiv.report.contributions import Budget  # noqa: PLC0415
+        from eiv.report.figures import shortened  # noqa: PLC0415
+        from eiv.report.sample import single_outputs  # noqa: PLC0415
+        from eiv.tables import open_table  # noqa: PLC0415
 
-    if not 0 < level < 1:
-        raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
-    if out is not None:
-        if out.suffix.lower() not in _KINDS:
-            raise ValueError(f"{out}: a picture can be written as {', '.join(_KINDS)}; choose one of these endings.")
-        check_output(out, force, data, model_file)
-    table = ModelTable.opened(model_file, open_table(data, separator, decimal), x_err)
-    if out is not None and len(table.outputs) > 1:
-        raise ValueError(f"-o: {model_file} has {len(table.outputs)} outputs; a picture shows one only.")
-    chosen = _row(table, row)
-    predictions = single_outputs(table.predict(chosen, np.ones(1, dtype=bool), budget=True))
-    _show_inputs(table, chosen, row)
-    for name, p in zip(table.outputs, predictions, strict=True):
-        budget = Budget.of(p, table.features)
-        _show_prediction(name, p, level)
-        _show_budget(name, budget, _errors(table, chosen))
+        if not 0 < level < 1:
+            raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
         if out is not None:
-            _draw(out, budget, f"{data.name}, row {row}\n{shortened(name)} = {p.mean[0]:.4g}, u = {budget.total:.3g}")
+            if out.suffix.lower() not in _KINDS:
+                raise ValueError(
+                    f"{out}: a picture can be written as {', '.join(_KINDS)}; choose one of these endings."
+                )
+            check_output(out, force, data, model_file)
+        table = ModelTable.opened(model_file, open_table(data, separator, decimal), x_err)
+        if out is not None and len(table.outputs) > 1:
+            raise ValueError(f"-o: {model_file} has {len(table.outputs)} outputs; a picture shows one only.")
+        chosen = _row(table, row)
+        predictions = single_outputs(table.predict(chosen, np.ones(1, dtype=bool), budget=True))
+        _show_inputs(table, chosen, row)
+        for name, p in zip(table.outputs, predictions, strict=True):
+            budget = Budget.of(p, table.features)
+            _show_prediction(name, p, level)
+            _show_budget(name, budget, _errors(table, chosen))
+            if out is not None:
+                _draw(
+                    out, budget, f"{data.name}, row {row}\n{shortened(name)} = {p.mean[0]:.4g}, u = {budget.total:.3g}"
+                )
 
 
 def _row(table: ModelTable, number: int) -> Rows:
@@ -140,19 +146,21 @@ def _show_prediction(name: str, p: Prediction, level: float) -> None:
 
 def _show_budget(name: str, budget: Budget, errors: Array) -> None:
     """Each source's share of the variance of a measured value and of the inputs' part, and its u as number and bar."""
+    from eiv.report.words import percent  # noqa: PLC0415
+
     shown = Table(title=f"Uncertainty budget of a measured {escape(name)}", title_justify="left")
     shown.add_column("source", overflow="fold")
     for heading in ("of variance", "of inputs", "u"):
         shown.add_column(heading, justify="right")
     shown.add_column("", width=_BAR)
-    of_inputs = ["", *("" if np.isnan(share) else f"{100 * share:.1f} %" for share in budget.of_inputs), ""]
+    of_inputs = ["", *("" if np.isnan(share) else percent(share) for share in budget.of_inputs), ""]
     lengths = np.nan_to_num(budget.uncertainties)
     columns = zip(budget.sources, budget.shares, of_inputs, budget.uncertainties, lengths, strict=True)
     for source, share, of_input, u, length in columns:
         bar = Bar(lengths.max(), 0, length, width=_BAR)
-        shown.add_row(escape(source), f"{100 * share:.1f} %", of_input, "–" if np.isnan(u) else f"{u:.4g}", bar)
+        shown.add_row(escape(source), percent(share), of_input, "–" if np.isnan(u) else f"{u:.4g}", bar)
     shown.add_section()
-    shown.add_row("total", "100.0 %", "", f"{budget.total:.4g}", "")
+    shown.add_row("total", percent(1.0), "", f"{budget.total:.4g}", "")
     console.print(shown, highlight=False)
     if not errors.any():
         console.print("All inputs of this row are taken as exact, so none of them has a part in its uncertainty.")
@@ -163,6 +171,5 @@ def _draw(out: Path, budget: Budget, title: str) -> None:
     from eiv.plotting import image  # noqa: PLC0415
     from eiv.report.figures import budget_figure  # noqa: PLC0415
 
-    with interruptible(out):
-        write_whole(out, image(budget_figure(budget, title), out.suffix.lower()[1:]))
+    write_whole(out, image(budget_figure(budget, title), out.suffix.lower()[1:]))
     console.print(f"Picture: {escape(str(out))}", highlight=False)

@@ -86,12 +86,6 @@ def fit(
     It says what it understood, learns from four fifths of the rows, scores the model on the rest, and then learns from
     all rows what goes into the file.
     """
-    from eiv import EiVRegressor  # noqa: PLC0415  (slow to import)
-    from eiv.cli.data import TrainingTable  # noqa: PLC0415
-    from eiv.cli.options import FitOptions, parse_settings  # noqa: PLC0415
-    from eiv.modelfile import save_model  # noqa: PLC0415
-    from eiv.tables import open_table  # noqa: PLC0415
-
     told = {
         "target": target,
         "x_err": x_err,
@@ -105,28 +99,38 @@ def fit(
         "seed": seed,
         "separator": separator,
         "decimal": decimal,
-        "settings": parse_settings(settings),
+        "settings": settings,
     }
-    options = FitOptions.of({name: value for name, value in told.items() if value != []}, config)
+    with interruptible(out):
+        _fit(data, {name: value for name, value in told.items() if value != []}, config, out, force)
+
+
+def _fit(data: Path, told: dict[str, Any], config: Path | None, out: Path | None, force: bool) -> None:
+    from eiv import EiVRegressor  # noqa: PLC0415  (slow to import)
+    from eiv.cli.data import TrainingTable  # noqa: PLC0415
+    from eiv.cli.options import FitOptions  # noqa: PLC0415
+    from eiv.modelfile import save_model  # noqa: PLC0415
+    from eiv.tables import open_table  # noqa: PLC0415
+
+    options = FitOptions.of(told, config)
     if out is None:
         raise ValueError("-o is missing: the name of the model file to write, for instance -o model.eiv.")
-    check_output(out, force, data)
+    check_output(out, force, data, *([] if config is None else [config]))
     started = time.perf_counter()
-    with interruptible(out):
-        table = TrainingTable.of(open_table(data, options.separator, options.decimal), options)
-        _show_table(data, table, options)
-        model = EiVRegressor(
-            x_err=table.errors.tolist() if table.spec.is_constant and not table.spec.is_exact else None,
-            random_state=options.seed,
-            **{"recipe": options.recipe} | options.settings,
-        )
-        train, test = _split(table, options)
-        final, scored = _fitted(model, table, train, test, options.refit)
-        scores = None if scored is None else _scores(scored, table, test)
-        if scores is not None:
-            _show_scores(scores, table)
-        notes = _notes(data, table, options, scores, len(train) if not options.refit else len(table.y))
-        save_model(final, out, notes)
+    table = TrainingTable.of(open_table(data, options.separator, options.decimal), options)
+    _show_table(data, table, options)
+    model = EiVRegressor(
+        x_err=table.errors.tolist() if table.spec.is_constant and not table.spec.is_exact else None,
+        random_state=options.seed,
+        **{"recipe": options.recipe} | options.settings,
+    )
+    train, test = _split(table, options)
+    final, scored = _fitted(model, table, train, test, options.refit)
+    scores = None if scored is None else _scores(scored, table, test)
+    if scores is not None:
+        _show_scores(scores, table)
+    notes = _notes(data, table, options, scores, len(train) if not options.refit else len(table.y))
+    save_model(final, out, notes)
     console.print(f"Model: {escape(str(out))}   ({time.perf_counter() - started:.0f} s)", highlight=False)
 
 

@@ -45,13 +45,15 @@ class ModelTable:
             )
         features = tuple(named or source.columns)
         check_columns(source, features, f"a feature of {model_file}")
-        spec = _errors(model_file, header["notes"], features, source, x_err)
+        kept = _told_at_fit(model_file, header["notes"], features)
+        spec = _errors(model_file, model, header["notes"].get("spreads"), kept, source, features, x_err)
         if spec is None and model.x_err_ is None:
             raise ValueError(
                 f"{model_file} was fitted with an error for each row; give those of {source.path}: --x-err."
             )
-        if spec is not None:
-            check_columns(source, spec.columns, "errors; others can be given with --x-err")
+        for name, term in ({} if spec is None else spec.terms).items():
+            columns = () if term.column is None else (term.column,)
+            check_columns(source, columns, f"the error of {name!r}; another can be given with --x-err")
         return cls(model, header, source, features, output_names(header), spec)
 
     def numbers(self, rows: Rows) -> dict[str, Array]:
@@ -61,16 +63,17 @@ class ModelTable:
 
     def chunks(self, drop_missing: bool) -> Iterator[tuple[Rows, NDArray[np.bool_]]]:
         """Pieces of the table, and which of their rows can be used: all of them, but with `drop_missing`."""
-        from eiv.cli.data import Missing  # noqa: PLC0415
+        from eiv.cli.data import Missing, usable  # noqa: PLC0415
 
         chunks = self.source.chunks()
         for rows in chunks:
-            missing = Missing.of(self.numbers(rows))
-            if missing.n_bad and not drop_missing:  # count them to the end of the table before anything is said
-                pieces = [self.numbers(rows), *map(self.numbers, chunks)]
-                columns = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-                Missing.of(columns).check(rows, drop=False)
-            yield rows, missing.good
+            good = usable(self.numbers(rows))
+            if not good.all() and not drop_missing:  # count them to the end of the table before anything is said
+                missing = Missing.of(self.numbers(rows), rows.first)
+                for later in chunks:
+                    missing = missing.and_then(Missing.of(self.numbers(later), later.first))
+                missing.check(self.source, drop=False)
+            yield rows, good
 
     def inputs(self, rows: Rows, good: NDArray[np.bool_]) -> tuple[Array, Array | None]:
         """X, `good rows x n_x`, and X_err as the model takes it: None for that of the fit."""
@@ -90,21 +93,11 @@ class ModelTable:
             raise ValueError(f"{self.source.path}, rows from {self.source.place(rows.first)} on: {error}") from error
 
 
-def _errors(
-    model_file: Path, notes: Mapping[str, Any], features: tuple[str, ...], source: Source, x_err: list[str] | None
-) -> ErrorSpec | None:
-    """The errors that were told now, or else at the fit; None where the model knows them itself."""
+def _told_at_fit(model_file: Path, notes: Mapping[str, Any], features: tuple[str, ...]) -> ErrorSpec | None:
+    """The errors as `eiv fit` was told; None for a model that was saved from Python."""
     from eiv.modelfile import ModelFileError  # noqa: PLC0415
     from eiv.tables import ErrorSpec  # noqa: PLC0415
 
-    if x_err:
-        spec = ErrorSpec.parse(x_err, features, source.columns)
-        spreads: Any = notes.get("spreads")
-        if any(term.kind == "spread" for term in spec.terms.values()):
-            if not _are_spreads(spreads, features):
-                raise ValueError(f"--x-err: {model_file} does not know the spread of its training rows; give numbers.")
-            spec = spec.with_spreads(spreads)
-        return spec
     if "x_err" not in notes:
         return None
     try:
@@ -113,7 +106,40 @@ def _errors(
         raise ModelFileError(f"{model_file}: {error}.") from error
     if tuple(spec.terms) != features:
         raise ModelFileError(f"{model_file}: its errors are not those of its features.")
-    return None if spec.is_constant else spec
+    return spec
+
+
+def _errors(
+    model_file: Path,
+    model: EiVRegressor,
+    spreads: Any,
+    kept: ErrorSpec | None,
+    source: Source,
+    features: tuple[str, ...],
+    x_err: list[str] | None,
+) -> ErrorSpec | None:
+    """The errors that were told now, and else at the fit; None where the model knows them itself."""
+    from eiv.tables import ErrorSpec, ErrorTerm  # noqa: PLC0415
+    from eiv.tables.errorspec import split_error  # noqa: PLC0415
+
+    if not x_err:
+        return None if kept is None or kept.is_constant else kept
+    terms: Mapping[str, ErrorTerm] = {}
+    if kept is not None:
+        terms = kept.terms
+    elif model.x_err_ is not None and np.ndim(model.x_err_) == 1:
+        terms = {name: ErrorTerm("absolute", float(error)) for name, error in zip(features, model.x_err_, strict=True)}
+    else:  # errors of each row, or correlated ones: there is no term to keep
+        named = {feature for feature, _ in (split_error(text, source.columns) for text in x_err)}
+        missing = [name for name in features if name not in named and None not in named]
+        if missing:
+            raise ValueError(f"--x-err: {model_file} holds no error of {missing[0]!r} by itself; give one.")
+    spec = ErrorSpec.parse(x_err, features, source.columns, terms)
+    if any(term.kind == "spread" for term in spec.terms.values()):
+        if not _are_spreads(spreads, features):
+            raise ValueError(f"--x-err: {model_file} does not know the spread of its training rows; give numbers.")
+        spec = spec.with_spreads(spreads)
+    return spec
 
 
 def _are_spreads(spreads: Any, features: tuple[str, ...]) -> bool:

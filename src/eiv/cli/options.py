@@ -39,13 +39,15 @@ class FitOptions:
     separator: str | None = None
     decimal: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    x_err_of_file: list[str] = field(default_factory=list)  # for features that the command line has no error of
 
     @classmethod
     def of(cls, told: Mapping[str, Any], config: Path | None) -> FitOptions:
         """The options of the command line, those that are not None, and else of the file."""
         content = {} if config is None else _read_config(config)
+        content["x_err_of_file"] = content.pop("x_err", [])
         values = content | {name: value for name, value in told.items() if value is not None and name != "settings"}
-        values["settings"] = content.get("settings", {}) | (told.get("settings") or {})
+        values["settings"] = content.get("settings", {}) | _parse_settings(told.get("settings"))
         options = cls(**values)
         if options.target is None:
             raise ValueError("--target is missing: which column is to be predicted?")
@@ -57,7 +59,7 @@ class FitOptions:
         return options
 
 
-def parse_settings(texts: Sequence[str] | None) -> dict[str, Any]:
+def _parse_settings(texts: Sequence[str] | None) -> dict[str, Any]:
     """`NAME=VALUE` each; a value is a number, true, false or a word."""
     settings = {}
     for text in texts or ():
@@ -74,7 +76,7 @@ def parse_settings(texts: Sequence[str] | None) -> dict[str, Any]:
 def _read_config(path: Path) -> dict[str, Any]:
     """The options of a TOML file, checked for their names and types."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no file {path}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -84,7 +86,7 @@ def _read_config(path: Path) -> dict[str, Any]:
         content["x_err"] = [f"{feature}={value}" for feature, value in content["x_err"].items()]
     elif isinstance(content.get("x_err"), int | float):
         content["x_err"] = str(content["x_err"])
-    kinds = {option.name: str(option.type).removesuffix(" | None") for option in fields(FitOptions)}
+    kinds = {option.name: str(option.type).removesuffix(" | None") for option in fields(FitOptions)[:-1]}
     for name in content:
         if name not in kinds:
             raise ValueError(f"{path}: {name!r} is not an option; these are: {', '.join(kinds)}.")

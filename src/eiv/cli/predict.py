@@ -34,7 +34,8 @@ def predict(
         list[str] | None,
         typer.Option(
             metavar="COL=VALUE",
-            help="Errors of these rows instead of those that `eiv fit` was told, in the same forms.",
+            help="The error of a column in these rows, in the forms of `eiv fit`; other columns keep theirs. VALUE "
+            "alone holds for all columns.",
         ),
     ] = None,
     level: Annotated[float, typer.Option(help="Probability of the interval from low to high.")] = 0.95,
@@ -55,33 +56,36 @@ def predict(
     The columns and the order of the rows are kept; mean, std, epistemic, aleatoric, noise, total, low and high come
     after them. Files larger than memory go through.
     """
-    from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
-    from eiv.tables import TableWriter, open_table  # noqa: PLC0415  (slow to import)
-    from eiv.tables.writing import with_columns  # noqa: PLC0415
+    with interruptible(out):
+        from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
+        from eiv.tables import TableWriter, open_table  # noqa: PLC0415  (slow to import)
+        from eiv.tables.writing import with_columns  # noqa: PLC0415
 
-    if of not in ("function", "label"):
-        raise ValueError(f"--of must be function or label, got {of!r}.")
-    if not 0 < level < 1:
-        raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
-    check_output(out, force, data, model_file)
-    source = open_table(data, separator, decimal)
-    predictor = Predictor(ModelTable.opened(model_file, source, x_err), level, of, drop_missing)  # type: ignore[arg-type]
-    clash = [name for name in predictor.names(prefix) if name in source.columns]
-    if clash:
-        raise ValueError(f"{data} has a column {clash[0]!r} already; use --prefix to give the new columns other names.")
-    started, n_rows, n_empty = time.perf_counter(), 0, 0
-    with interruptible(out), TableWriter(out, source.text_format) as writer, _counting() as count:
-        for rows, table, empty in predictor.tables():
-            known = predictor.table.numbers(rows) if writer.is_parquet else {}
-            writer.write(with_columns(rows.cells, known | {f"{prefix}{name}": table[name] for name in table}))
-            n_rows, n_empty = n_rows + len(rows), n_empty + empty
-            count(n_rows)
-    seconds = time.perf_counter() - started
-    left = f", {n_empty:,} of them without a prediction" if n_empty else ""
-    console.print(
-        f"{escape(str(out))}: {n_rows:,} rows{left}   ({seconds:.0f} s, {n_rows / seconds:,.0f} rows a second)",
-        highlight=False,
-    )
+        if of not in ("function", "label"):
+            raise ValueError(f"--of must be function or label, got {of!r}.")
+        if not 0 < level < 1:
+            raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
+        check_output(out, force, data, model_file)
+        source = open_table(data, separator, decimal)
+        predictor = Predictor(ModelTable.opened(model_file, source, x_err), level, of, drop_missing)  # type: ignore[arg-type]
+        clash = [name for name in predictor.names(prefix) if name in source.columns]
+        if clash:
+            raise ValueError(
+                f"{data} has a column {clash[0]!r} already; use --prefix to give the new columns other names."
+            )
+        started, n_rows, n_empty = time.perf_counter(), 0, 0
+        with TableWriter(out, source.text_format) as writer, _counting() as count:
+            for rows, table, empty in predictor.tables():
+                known = predictor.table.numbers(rows) if writer.is_parquet else {}
+                writer.write(with_columns(rows.cells, known | {f"{prefix}{name}": table[name] for name in table}))
+                n_rows, n_empty = n_rows + len(rows), n_empty + empty
+                count(n_rows)
+        seconds = time.perf_counter() - started
+        left = f", {n_empty:,} of them without a prediction" if n_empty else ""
+        console.print(
+            f"{escape(str(out))}: {n_rows:,} rows{left}   ({seconds:.0f} s, {n_rows / seconds:,.0f} rows a second)",
+            highlight=False,
+        )
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,8 @@ def report(
         list[str] | None,
         typer.Option(
             metavar="COL=VALUE",
-            help="Errors of the rows of DATA instead of those that `eiv fit` was told, in the same forms.",
+            help="The error of a column in the rows of DATA, in the forms of `eiv fit`; other columns keep theirs. "
+            "VALUE alone holds for all columns.",
         ),
     ] = None,
     target: Annotated[
@@ -76,7 +77,8 @@ def report(
     elif subject.is_dir():
         if data is not None:
             raise ValueError(f"{subject} is a folder of results, which takes no table.")
-        page = _of_results(subject)(subject, out)
+        with interruptible(out or subject / "report.html"):
+            page = _of_results(subject)(subject, out)
     else:
         raise FileNotFoundError(f"There is no model file and no folder {subject}.")
     console.print(f"Report: {escape(str(page))}   ({time.perf_counter() - started:.0f} s)", highlight=False)

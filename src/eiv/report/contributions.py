@@ -15,6 +15,8 @@ __all__ = ["Budget"]
 Array = NDArray[np.float64]
 WEIGHTS, TOGETHER, NOISE = "fitted curve (epistemic)", "inputs together", "noise of a measured value"
 
+_CHANCE = 0.05  # of the inputs' part: twice the Monte Carlo error of what they do together, as measured
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -28,7 +30,7 @@ class Budget:
         features: the names of the inputs.
         variances: `n_x + 3`, of the weights, each input, the inputs together (their remainder) and the noise, in units
             of y squared; they add up to that of a label. That of the inputs together can be negative where their errors
-            are correlated.
+            are correlated; where it is so by Monte Carlo error only, the inputs by themselves make up their part.
 
     Examples:
         >>> one = np.ones(1)
@@ -51,7 +53,12 @@ class Budget:
         of_inputs = np.nan_to_num(p.shares) * p.aleatoric[:, None] ** 2
         together = p.aleatoric**2 - of_inputs.sum(1)
         columns = np.column_stack([p.epistemic**2, of_inputs, together, p.noise**2])
-        return cls(tuple(features), columns.mean(0))
+        variances = columns.mean(0)
+        part = variances[1:-1].sum()
+        if -_CHANCE * part < variances[-2] < 0:
+            variances[1:-2] *= part / variances[1:-2].sum()
+            variances[-2] = 0.0
+        return cls(tuple(features), variances)
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from eiv.report.contributions import NOISE, TOGETHER, WEIGHTS, Budget
 from eiv.report.curves import Curve
 from eiv.report.labels import LEVELS, Comparison, Pattern
 from eiv.report.ranges import Ranges
-from eiv.report.words import number
+from eiv.report.words import number, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ def budget_figure(budget: Budget, title: str = "") -> Figure:
         heights, lengths = range(len(names)), np.sqrt(np.maximum(variances, 0))
         bars = axes.barh(heights, lengths, color=[colours.get(name, COLOURS["eiv"]) for name in names])
         shares = variances / budget.total**2
-        words = [f"{number(length)} ({100 * share:.1f} %)" for length, share in zip(lengths, shares, strict=True)]
+        words = [f"{number(length)} ({percent(share)})" for length, share in zip(lengths, shares, strict=True)]
         axes.bar_label(bars, words, padding=3, fontsize=8.5)
         axes.set_yticks(heights, [shortened(name) for name in names])
         axes.set(xlabel="standard uncertainty u", ylim=(len(names) - 0.4, -0.6))

@@ -68,14 +68,12 @@ def write_model_page(
     on_step("predicting")
     outputs, where = _outputs(model, header, sample)
     on_step("drawing")
-    parts = []
+    parts, learned = [], _is_learned(header, sample)
     for i, output in enumerate(outputs):
         found = [sections.curves_section(output, model)]
         if output.labels is not None:
-            found += [
-                sections.calibration_section(output.labels),
-                sections.residuals_section(output, output.labels),
-            ]
+            found += [] if learned else [sections.calibration_section(output.labels)]
+            found.append(sections.residuals_section(output, output.labels))
         found.append(sections.budget_section(output, where))
         parts += found if len(outputs) == 1 else [_named(section, i, output.name) for section in found]
     if sample is not None:
@@ -161,7 +159,7 @@ def _summary(
         )
     for output in outputs:
         of = f"{output.name}: " if len(outputs) > 1 else ""
-        if output.labels is not None:
+        if output.labels is not None and not _is_learned(header, sample):
             found.append(of + sections.calibration_sentence(output.labels))
         parts = {
             "epistemic": np.sqrt(output.budget.variances[0]),
@@ -183,16 +181,22 @@ def _notice(header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample
             f"{sample.name} holds no measured values of {', '.join(output.name for output in outputs)}, so nothing is "
             "said of calibration and residuals."
         )
-    if header["notes"].get("data") == sample.name:
+    if _is_learned(header, sample):
+        scores = "the scores on rows held out, below" if held_out_scores(header["notes"]) else "rows that are new to it"
         return (
             f"The model was fitted to a table of the same name, {sample.name}. On rows that it has learned from, "
-            "residuals and calibration look better than on new ones; trust the rows that were held out."
+            f"residuals look better than on new ones, and calibration says nothing; what counts are {scores}."
         )
     return ""
 
 
+def _is_learned(header: Mapping[str, Any], sample: Sample | None) -> bool:
+    """Whether the model seems to have learned from these rows: their table bears the name of the one of the fit."""
+    return sample is not None and header["notes"].get("data") == sample.name
+
+
 def _provenance(header: Mapping[str, Any], more: Sequence[tuple[str, str]]) -> Section:
-    lines = [*more, *header_lines(header), ("seed", str(header["seed"]))]
+    lines = [*more, *header_lines(header)]
     rows = [[Cell.of(name), Cell.of(value)] for name, value in lines]
     settings = [[Cell.of(name), Cell.of(str(value))] for name, value in sorted(_settings(header).items())]
     return Section(

@@ -13,6 +13,7 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
     notes, training = header["notes"], header["training"]
     versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items())
     names = header["features"]["names"]
+    told_seed = notes.get("seed", header["settings"].get("random_state"))
     noise = ", ".join(f"{value:.4g}" for value in training["y_noise"])
     lines = [
         ("written by", f"{versions} (format {header['format']})"),
@@ -32,6 +33,7 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("training", f"{training['epochs']} epochs, loss {training['first_loss']:.4g} to {training['last_loss']:.4g}"),
         ("noise of the target", noise),
         ("settings", _settings(header["settings"] | header["changed_since_fit"])),
+        ("seed", str(header["seed"] if told_seed is None else told_seed)),
     ]
     scores = notes.get("holdout")
     if isinstance(scores, dict):
@@ -75,9 +77,9 @@ def _network(settings: Mapping[str, Any]) -> str:
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
-    """Those that are not the default ones."""
+    """Those that are not the default ones; the seed has a line of its own."""
     from eiv import EiVRegressor  # noqa: PLC0415
 
     default = EiVRegressor().get_params(deep=False)
-    changed = {name: value for name, value in settings.items() if value != default.get(name)}
+    changed = {name: value for name, value in settings.items() if value != default.get(name) and name != "random_state"}
     return ", ".join(f"{name}={value if not isinstance(value, dict) else '...'}" for name, value in changed.items())

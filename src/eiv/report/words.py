@@ -25,7 +25,7 @@ def coverage_verdict(inside: float, n_rows: int) -> str:
     """Whether a share of the labels inside their 95 % intervals is right, within two standard deviations of chance."""
     if abs(inside - 0.95) <= 2 * math.sqrt(0.95 * 0.05 / n_rows):
         return "as it should be, within chance"
-    return "too few: the intervals are too narrow" if inside < 0.95 else "too many: the intervals are too wide"
+    return "too few, so the intervals are too narrow" if inside < 0.95 else "too many, so the intervals are too wide"
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -36,7 +36,7 @@ def number(value: float, digits: int = 3) -> str:
 
 def percent(share: float) -> str:
     """A share for a sentence or a table, without a break before its sign."""
-    return f"{100 * share:.1f}\u00a0%"
+    return f"{round(100 * share, 1) + 0.0:.1f}\u00a0%"  # -0.0 + 0.0 is 0.0
 
 
 def counted(n: int, noun: str) -> str:

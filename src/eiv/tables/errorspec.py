@@ -78,9 +78,10 @@ class ErrorTerm:
         errors = rows.numbers(self.column)
         negative = np.flatnonzero(errors < 0)
         if len(negative):
+            such = "1 such row" if len(negative) == 1 else f"{len(negative)} such rows"
             raise TableError(
                 f"{rows.source.path}, {rows.source.place(rows.first + int(negative[0]))}: column {self.column!r} holds "
-                f"{errors[negative[0]]:g}, but an error must not be negative ({len(negative)} such rows)."
+                f"{errors[negative[0]]:g}, but an error must not be negative ({such})."
             )
         return errors
 
@@ -115,9 +116,15 @@ class ErrorSpec:
     terms: Mapping[str, ErrorTerm]
 
     @classmethod
-    def parse(cls, texts: Sequence[str], features: Sequence[str], columns: Sequence[str]) -> ErrorSpec:
-        """Read `VALUE`, for all features, and `FEATURE=VALUE`; features without one are exact."""
-        terms = dict.fromkeys(features, ErrorTerm("absolute"))
+    def parse(
+        cls,
+        texts: Sequence[str],
+        features: Sequence[str],
+        columns: Sequence[str],
+        kept: Mapping[str, ErrorTerm] | None = None,
+    ) -> ErrorSpec:
+        """Read `VALUE`, for all features, and `FEATURE=VALUE`; features without one keep theirs, or are exact."""
+        terms = dict.fromkeys(features, ErrorTerm("absolute")) | dict(kept or {})
         given: dict[str, ErrorTerm] = {}
         for text in texts:
             feature, value = split_error(text, columns)

@@ -196,22 +196,27 @@ class _TextSource:
                     pyarrow.csv.ReadOptions(block_size=_BLOCK, encoding=encoding),
                     pyarrow.csv.ParseOptions(delimiter=self.text_format.separator, newlines_in_values=True),
                     pyarrow.csv.ConvertOptions(
-                        column_types=dict.fromkeys(self.columns, pa.string()), strings_can_be_null=False
+                        column_types=dict.fromkeys(self.text_format.header, pa.string()), strings_can_be_null=False
                     ),
                 )
-                if tuple(reader.schema.names) != self.columns:
+                if tuple(reader.schema.names) != self.text_format.header:
                     raise TableError(f"{self.path}: the names of its columns cannot be read.")
-                yield from _numbered(self, (pa.table(batch) for batch in reader))
+                yield from _numbered(self, map(self._named, reader))
         except (pa.ArrowInvalid, UnicodeError, OSError) as error:
             raise self._complaint(error) from error
+
+    def _named(self, batch: Any) -> Any:
+        """The columns that have a name; others are empty."""
+        n = len(self.columns)
+        if any(pc.any(pc.not_equal(pc.utf8_trim_whitespace(cells), "")).as_py() for cells in batch.columns[n:]):
+            raise TableError(f"{self.path}: a column without a name, after {self.columns[-1]!r}, holds values.")
+        return pa.Table.from_arrays(batch.columns[:n], names=list(self.columns))
 
     def _complaint(self, error: Exception) -> Exception:
         ragged = self.text_format.ragged(self.path)
         if ragged is not None:
-            line, n_cells = ragged
-            return TableError(
-                f"{self.path}, line {line}: {n_cells} cells where the header has {len(self.columns)} columns."
-            )
+            (line, n_cells), n_columns = ragged, len(self.text_format.header)
+            return TableError(f"{self.path}, line {line}: {n_cells} cells where the header has {n_columns} columns.")
         if isinstance(error, OSError) and not isinstance(error, pa.ArrowInvalid) and not is_gzip(self.path):
             return error
         return TableError(f"{self.path} cannot be read as a table: {_first_line(error)}")

@@ -17,6 +17,7 @@ from typing import IO
 _SAMPLE = 2**16  # bytes that are looked at
 _LINES = 50
 _SEPARATORS = ("\t", ";", "|", ",")  # where two part the lines alike, the first one
+_THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(,\d{3})+\s*")
 _COMMA, _POINT = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*"), re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
 
 
@@ -36,12 +37,13 @@ class TableError(ValueError):
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How a text table is written, and the names of its columns."""
+    """How a text table is written, the names of its columns, and its first line, with blanks and empty cells."""
 
     separator: str
     decimal: str
     encoding: str
     columns: tuple[str, ...]
+    header: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, path: Path, separator: str | None = None, decimal: str | None = None) -> TextFormat:
@@ -63,10 +65,9 @@ class TextFormat:
             lines.pop()  # cut off by the sample
         found = separator or _separator(lines)
         rows = _rows(lines, found)
-        decimal = decimal or _decimal(rows[1:], found)
-        if found == decimal:
+        if found == decimal and not _has(_COMMA, rows[1:]):  # but in quotes
             raise TableError(f"{path}: {found!r} cannot be both the separator and the decimal sign.")
-        return cls(found, decimal, encoding, tuple(rows[0]))
+        return cls(found, decimal or _decimal(rows[1:], found), encoding, _columns(rows), tuple(rows[0]))
 
     def line_of(self, path: Path, row: int) -> int:
         """The line of the file on which data row `row`, from 0, ends."""
@@ -77,9 +78,7 @@ class TextFormat:
 
     def ragged(self, path: Path) -> tuple[int, int] | None:
         """The first line with another number of cells than the header has, and that number."""
-        return next(
-            ((line, len(cells)) for line, cells in self._records(path) if len(cells) != len(self.columns)), None
-        )
+        return next(((line, len(cells)) for line, cells in self._records(path) if len(cells) != len(self.header)), None)
 
     def _records(self, path: Path) -> Iterator[tuple[int, list[str]]]:
         """All lines that are not blank with the number on which each ends, as far as the file can be read."""
@@ -133,10 +132,22 @@ def _separator(lines: list[str]) -> str:
 
 
 def _decimal(rows: list[list[str]], separator: str) -> str:
+    """The comma where some numbers have one and none has a point; `1,234` in quotes may be thousands."""
     if separator == ",":
-        return "."
-    cells = [cell for row in rows for cell in row]
-    return "," if any(map(_COMMA.fullmatch, cells)) and not any(map(_POINT.fullmatch, cells)) else "."
+        rows = [[cell for cell in row if not _THOUSANDS.fullmatch(cell)] for row in rows]
+    return "," if _has(_COMMA, rows) and not _has(_POINT, rows) else "."
+
+
+def _has(kind: re.Pattern[str], rows: list[list[str]]) -> bool:
+    return any(kind.fullmatch(cell) for row in rows for cell in row)
+
+
+def _columns(rows: list[list[str]]) -> tuple[str, ...]:
+    """The names in the first row without blanks around them; empty columns at the end without a name are none."""
+    names = [name.strip(" \t") for name in rows[0]]
+    while len(names) > 1 and not any(cell.strip() for row in rows for cell in row[len(names) - 1 : len(names)]):
+        names.pop()
+    return tuple(names)
 
 
 def _rows(lines: list[str], separator: str) -> list[list[str]]:
