@@ -61,7 +61,7 @@ PAPER: dict[str, Any] = {
     "n_theta": 100,
 }
 
-# What `eiv study coverage` favours (docs/coverage.md). Training takes as many steps on 100 rows as on 10,000.
+# docs/method.md says why; `eiv study coverage` compares it with the paper's. As many steps on 100 rows as on 10,000.
 DEFAULT: dict[str, Any] = PAPER | {
     "input_prior": "mixture",
     "zeta_draws": "auto",

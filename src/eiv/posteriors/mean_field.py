@@ -36,9 +36,9 @@ class MeanField(StackPosterior):
     noise drawn for each breaks and noise shared by all of them does not meet. It would be right for exact inputs only.
     One theta a minibatch is right for all, at the price of gradients that vary more.
 
-    A draw costs a normal number a weight, a step twice the parameters: on the paper's network two to three times
-    Bernoulli dropout's training time, four to five where inputs are exact and minibatches small, because the numbers
-    drawn are as many as the weights and not as the units. A prediction keeps `n_theta` copies of the weights.
+    A draw costs a normal number a weight, a step twice the parameters: several times Bernoulli dropout's training time
+    (`benchmarks/posteriors.py` measures it), because the numbers drawn are as many as the weights and not as the units.
+    A prediction keeps `n_theta` copies of the weights.
 
     The epistemic part shrinks as N grows. Correlations between weights are missed: on linear regression sigma is that
     of a weight while all others are known, less than its posterior spread. In wide networks with little data the prior

@@ -92,7 +92,7 @@ def write_coverage_page(folder: Path, out: Path | None = None) -> Path:
         The path of the page.
 
     Examples:
-        >>> write_coverage_page(Path("results"), Path("docs/coverage.md"))  # doctest: +SKIP
+        >>> write_coverage_page(Path("study"), Path("docs/coverage.md"))  # doctest: +SKIP
 
     """
     table, units = read_tables(folder, "coverage", (TABLE, UNITS))

@@ -45,7 +45,7 @@ def write_posteriors_page(folder: Path, out: Path | None = None) -> Path:
         The path of the page.
 
     Examples:
-        >>> write_posteriors_page(Path("results"), Path("docs/posteriors.md"))  # doctest: +SKIP
+        >>> write_posteriors_page(Path("study"), Path("docs/posteriors.md"))  # doctest: +SKIP
 
     """
     table, units = read_tables(folder, "posteriors", (TABLE, UNITS))
