@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from eiv.graphs import matmul_precision
 from eiv.inputs.draws import ZetaDraws
 from eiv.inputs.zeta import ZetaPosterior
 from eiv.networks import NetworkStack
@@ -179,16 +178,24 @@ class LastLayerLaplace(StackPosterior):
         return torch.cat([torch.stack(self._features_of(part)) for part in self.stack._parts(zeta)], dim=2)
 
     def _features_of(self, zeta: Tensor) -> list[Tensor]:
-        template = copy.deepcopy(self.stack.template)  # functional_call lends it its state, so each thread needs one
-        caught: list[Tensor] = []
-        head = template.get_submodule(self.head or "")
-        head.register_forward_pre_hook(lambda _, inputs: caught.append(inputs[0]))
-        state = self.stack.parameters | self.stack.constants | self._no_masks()
-        for s, values in enumerate(zeta):
-            functional_call(template, {name: value[s] for name, value in state.items()}, (values.flatten(0, 1),))
+        caught = [into for into, _, _ in self._passes(zeta)]
         if self._head_parameter("bias") is not None:
             caught = [nn.functional.pad(values, (0, 1), value=1.0) for values in caught]
         return [values.unflatten(0, zeta.shape[1:3]) for values in caught]
+
+    def _passes(self, zeta: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """What comes into the last layer, what comes out of it, and what out of the module, for each network."""
+        template = copy.deepcopy(self.stack.template)  # functional_call lends it its state, so each thread needs one
+        caught: list[tuple[Tensor, Tensor]] = []
+        head = template.get_submodule(self.head or "")
+        # The output is copied, since what follows may change it in place.
+        head.register_forward_hook(lambda _, inputs, output: caught.append((inputs[0], output.clone())))
+        state = self.stack.parameters | self.stack.constants | self._no_masks()
+        outputs = [
+            functional_call(template, {name: value[s] for name, value in state.items()}, (values.flatten(0, 1),))
+            for s, values in enumerate(zeta)
+        ]
+        return [(into, out, f) for (into, out), f in zip(caught, outputs, strict=False)]
 
     @torch.no_grad()
     def _check_head(self) -> None:
@@ -198,10 +205,8 @@ class LastLayerLaplace(StackPosterior):
             like, n_inputs = next(iter(self.stack.parameters.values())), self.stack.n_inputs
             zeta = torch.linspace(-1, 1, 2 * n_inputs, dtype=like.dtype, device=like.device)
             zeta = zeta.reshape(1, 1, 2, n_inputs).expand(len(like), -1, -1, -1)
-            with matmul_precision(like.device, "float32"):
-                features, f = self._features(zeta), super().evaluate({}, zeta)
-                linear = features.shape[:3] == f.shape[:3] and features.shape[3] == self._head().shape[3]
-                if linear and torch.allclose(torch.matmul(features, self._head().mT), f, rtol=1e-3, atol=1e-5):
-                    return
+            passes = self._passes(zeta)
+            if passes and all(out.shape == f.shape and torch.equal(out, f) for _, out, f in passes):
+                return
             problem = "the output of module is not that of its last nn.Linear"
         raise ValueError(f"posterior='last_layer_laplace' is about the weights of a linear last layer, but {problem}.")
