@@ -87,6 +87,33 @@ def test_a_warning_is_one_sentence(capsys, monkeypatch):
     assert warnings.showwarning is before
 
 
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        (["reproduce"], "eiv.runs._run"),
+        (["study", "coverage"], "eiv.runs._run"),
+        (["study", "posteriors"], "eiv.runs._run"),
+        (["info", "m.eiv"], "eiv.modelfile.read_header"),
+        (["datasets"], "eiv.datasets.overview"),
+    ],
+)
+@pytest.mark.parametrize("before", [False, True])
+def test_interrupted(run, arguments, place, before, tmp_path, monkeypatch):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, interrupt)
+    folder = tmp_path / "results"
+    if before:
+        folder.mkdir()
+    is_long = place == "eiv.runs._run"
+    status, out, err = run(*arguments, *(["--out", folder, "--device", "cpu"] if is_long else []))
+    kept = "no unit was finished, nothing was written" if is_long else "nothing was written"
+    if is_long and before:
+        kept = f"finished units are kept in {folder}, and the same command goes on there"
+    assert (status, out, err) == (130, "", f"interrupted: {kept}.\n")
+
+
 def test_report_makes_the_page_again(run, tmp_path, made_up_run):
     made_up_run.write(tmp_path)
     status, out, _ = run("report", tmp_path)

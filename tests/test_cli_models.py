@@ -482,6 +482,21 @@ def test_interrupted_before_anything_is_read(folder):
     assert (process.returncode, err) == (130, "interrupted: m.eiv was not written, nothing else is left.\n")
 
 
+def test_an_interrupted_study_keeps_what_is_finished(folder):
+    few = ("--data-sets", "linear", "--families", "bernoulli_dropout,mean_field,swag", "--networks", "1")
+    process = command("study", "posteriors", *few, "--epochs-share", "0.05", "--out", "s")
+    deadline = time.monotonic() + 60
+    while not list(folder.glob("s/stacks/*.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.endswith("interrupted: finished units are kept in s, and the same command goes on there.\n")
+    assert "Traceback" not in err
+    assert not list(folder.glob("s/*.csv"))
+    assert list(folder.glob("s/stacks/*.json"))
+
+
 def test_too_little_memory_is_one_sentence(folder, run, monkeypatch):  # noqa: F811
     petabyte = ("--set", "hidden_units=16000000")
     status, _, err = run("fit", "d.csv", *FIT, *QUICK, *petabyte, "-o", "m.eiv")

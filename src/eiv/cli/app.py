@@ -75,8 +75,22 @@ def interruptible(out: Path | None) -> Iterator[None]:
         if out is not None:
             state = "is complete" if _stamp(out) != before else "is as it was before" if before else "was not written"
             kept = f"{out} {state}, nothing else is left"
-        errors.print(f"[bold red]interrupted:[/] {escape(kept)}.", highlight=False, soft_wrap=True)
-        raise typer.Exit(INTERRUPTED) from None
+        raise _interrupted(kept) from None
+
+
+@contextlib.contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """End a long run at Ctrl-C with a sentence on what was kept: results of single units, each written whole."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = f"finished units are kept in {folder}, and the same command goes on there"
+        raise _interrupted(kept if folder.exists() else "no unit was finished, nothing was written") from None
+
+
+def _interrupted(kept: str) -> typer.Exit:
+    errors.print(f"[bold red]interrupted:[/] {escape(kept)}.", highlight=False, soft_wrap=True)
+    return typer.Exit(INTERRUPTED)
 
 
 def _stamp(out: Path | None) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from eiv.cli.app import app, console
+from eiv.cli.app import app, console, interruptible
 
 
 @app.command()
@@ -19,18 +19,19 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="The whole header, for programs.")] = False,
 ) -> None:
     """Say what a model file holds: features and their errors, settings, training, scores. The file is checked."""
-    from eiv.modelfile import read_header  # noqa: PLC0415  (slow to import)
-    from eiv.modelfile.container import complaints  # noqa: PLC0415
-    from eiv.report.provenance import header_lines  # noqa: PLC0415
+    with interruptible(None):
+        from eiv.modelfile import read_header  # noqa: PLC0415  (slow to import)
+        from eiv.modelfile.container import complaints  # noqa: PLC0415
+        from eiv.report.provenance import header_lines  # noqa: PLC0415
 
-    header = read_header(model)
-    if as_json:
-        typer.echo(json.dumps(header, indent=2, ensure_ascii=False))
-        return
-    shown = Table(title=f"{escape(str(model))}", title_justify="left", show_header=False)
-    shown.add_column("")
-    shown.add_column("", overflow="fold")
-    with complaints(model):
-        for name, value in header_lines(header):
-            shown.add_row(name, escape(value))
-    console.print(shown)
+        header = read_header(model)
+        if as_json:
+            typer.echo(json.dumps(header, indent=2, ensure_ascii=False))
+            return
+        shown = Table(title=f"{escape(str(model))}", title_justify="left", show_header=False)
+        shown.add_column("")
+        shown.add_column("", overflow="fold")
+        with complaints(model):
+            for name, value in header_lines(header):
+                shown.add_row(name, escape(value))
+        console.print(shown)

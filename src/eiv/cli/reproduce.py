@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from eiv.cli.app import app, console, errors
+from eiv.cli.app import app, console, errors, resumable
 
 
 @app.command()
@@ -28,18 +28,19 @@ def reproduce(
     restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
 ) -> None:
     """Renew the paper's results: train, evaluate, draw all figures, and check every claim."""
-    from eiv.paper.report import notice, write_report  # noqa: PLC0415  (slow to import)
-    from eiv.paper.run import reproduce as run  # noqa: PLC0415
+    with resumable(out):
+        from eiv.paper.report import notice, write_report  # noqa: PLC0415  (slow to import)
+        from eiv.paper.run import reproduce as run  # noqa: PLC0415
 
-    started = time.perf_counter()
-    names = [name.strip() for name in only.split(",") if name.strip()]
-    tables = run(
-        out, profile, only=names, n_networks=networks, device=device, seed=seed, restart=restart, console=errors
-    )
-    page = write_report(tables, out)
-    _show_claims(tables)
-    console.print(notice(tables), highlight=False)
-    console.print(f"Report: {page}   tables and figures: {out}/   ({time.perf_counter() - started:.0f} s)")
+        started = time.perf_counter()
+        names = [name.strip() for name in only.split(",") if name.strip()]
+        tables = run(
+            out, profile, only=names, n_networks=networks, device=device, seed=seed, restart=restart, console=errors
+        )
+        page = write_report(tables, out)
+        _show_claims(tables)
+        console.print(notice(tables), highlight=False)
+        console.print(f"Report: {page}   tables and figures: {out}/   ({time.perf_counter() - started:.0f} s)")
 
 
 def _show_claims(tables: object) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from eiv.cli.app import app, console, errors
+from eiv.cli.app import app, console, errors, resumable
 
 study = typer.Typer(
     name="study", help="Measure what each ingredient does to coverage and accuracy.", no_args_is_help=True
@@ -34,31 +34,32 @@ def coverage(
     restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
 ) -> None:
     """Coverage of the truth, curve and output noise on the simulated sets, with uniform and with normal ζ."""
-    from eiv.studies.coverage import study_coverage  # noqa: PLC0415  (slow to import)
-    from eiv.studies.coverage_page import write_coverage_page  # noqa: PLC0415
+    with resumable(out):
+        from eiv.studies.coverage import study_coverage  # noqa: PLC0415  (slow to import)
+        from eiv.studies.coverage_page import write_coverage_page  # noqa: PLC0415
 
-    table = study_coverage(
-        out,
-        n_realisations=realisations,
-        n_networks=networks,
-        methods=_names(methods, ";"),
-        problems=_names(problems),
-        device=device,
-        seed=seed,
-        restart=restart,
-        console=errors,
-    )
-    columns = {
-        "truth_moment_0.95": "truth (moments)",
-        "truth_quantile_0.95": "truth (quantiles)",
-        "labels_0.95": "labels",
-        "rmse_ratio": "RMSE / limit",
-        "clean_rmse": "error of f",
-        "y_noise_ratio": "σ_y / true",
-    }
-    keys = {"problem": "problem", "zeta": "ζ", "method": "method"}
-    _show("Means over data sets and networks; coverages of 95 % intervals", table, keys, columns)
-    console.print(f"Report: {write_coverage_page(out)}   tables and figures: {out}/")
+        table = study_coverage(
+            out,
+            n_realisations=realisations,
+            n_networks=networks,
+            methods=_names(methods, ";"),
+            problems=_names(problems),
+            device=device,
+            seed=seed,
+            restart=restart,
+            console=errors,
+        )
+        columns = {
+            "truth_moment_0.95": "truth (moments)",
+            "truth_quantile_0.95": "truth (quantiles)",
+            "labels_0.95": "labels",
+            "rmse_ratio": "RMSE / limit",
+            "clean_rmse": "error of f",
+            "y_noise_ratio": "σ_y / true",
+        }
+        keys = {"problem": "problem", "zeta": "ζ", "method": "method"}
+        _show("Means over data sets and networks; coverages of 95 % intervals", table, keys, columns)
+        console.print(f"Report: {write_coverage_page(out)}   tables and figures: {out}/")
 
 
 @study.command()
@@ -76,30 +77,31 @@ def posteriors(
     restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
 ) -> None:
     """All families of weight posteriors, EiV and non-EiV, on ten data sets: coverage, scores and times."""
-    from eiv.studies.posteriors import study_posteriors  # noqa: PLC0415  (slow to import)
-    from eiv.studies.posteriors_page import write_posteriors_page  # noqa: PLC0415
+    with resumable(out):
+        from eiv.studies.posteriors import study_posteriors  # noqa: PLC0415  (slow to import)
+        from eiv.studies.posteriors_page import write_posteriors_page  # noqa: PLC0415
 
-    table = study_posteriors(
-        out,
-        data_sets=_names(data_sets),
-        families=_names(families),
-        n_networks=networks,
-        n_ensembles=ensembles,
-        epochs_share=epochs_share,
-        device=device,
-        seed=seed,
-        restart=restart,
-        console=errors,
-    )
-    columns = {
-        "truth_coverage": "truth",
-        "label_coverage_total": "labels",
-        "crps": "CRPS",
-        "training_s": "fit, s",
-    }
-    keys = {"dataset": "data set", "method": "method", "family": "family"}
-    _show("Means over networks: coverages, CRPS of labels, seconds a network", table, keys, columns)
-    console.print(f"Report: {write_posteriors_page(out)}   tables and figures: {out}/")
+        table = study_posteriors(
+            out,
+            data_sets=_names(data_sets),
+            families=_names(families),
+            n_networks=networks,
+            n_ensembles=ensembles,
+            epochs_share=epochs_share,
+            device=device,
+            seed=seed,
+            restart=restart,
+            console=errors,
+        )
+        columns = {
+            "truth_coverage": "truth",
+            "label_coverage_total": "labels",
+            "crps": "CRPS",
+            "training_s": "fit, s",
+        }
+        keys = {"dataset": "data set", "method": "method", "family": "family"}
+        _show("Means over networks: coverages, CRPS of labels, seconds a network", table, keys, columns)
+        console.print(f"Report: {write_posteriors_page(out)}   tables and figures: {out}/")
 
 
 def _names(text: str, separator: str = ",") -> list[str]:
