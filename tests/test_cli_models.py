@@ -313,6 +313,11 @@ BAD_TABLES = {
         (["d.csv", *FIT, "--drop", "weight"], "d.csv has no column 'weight' (--drop)"),
         (["d.csv", *FIT, "--groups", "weight"], "d.csv has no column 'weight' (--groups)"),
         (["d.csv", *FIT, "--feature", "mass"], "'mass' is the target, so it cannot be given to --feature"),
+        (
+            ["d.csv", *FIT, "--feature", "temp", "--feature", "temp_err"],
+            "--feature: 'temp_err' holds the error of temp; features can be: length, temp.\n",
+        ),
+        (["d.csv", *FIT, "--feature", "weight"], "'weight' is not a column of d.csv; features can be: length, temp.\n"),
         (["d.csv", *FIT, "--drop", "mass"], "'mass' is the target, so it cannot be given to --drop"),
         (["d.csv", *FIT, "--x-err", "mass=0.1"], "'mass' is the target"),
         (["d.csv", *FIT[:-4], "--x-err", "length=mass"], "'mass' is the target, so it cannot be an error too"),

@@ -140,7 +140,6 @@ def _features(source: Source, options: FitOptions) -> tuple[list[str], dict[str,
     """The columns to learn from, and why each other column is not one of them."""
     target = str(options.target)
     check_columns(source, [target], "--target")
-    check_columns(source, options.feature, "--feature")
     check_columns(source, options.drop, "--drop")
     check_columns(source, [] if options.groups is None else [options.groups], "--groups")
     for names, option in ((options.feature, "--feature"), (options.drop, "--drop"), ([options.groups], "--groups")):
@@ -162,11 +161,14 @@ def _features(source: Source, options: FitOptions) -> tuple[list[str], dict[str,
     if options.groups is not None:
         left_out.setdefault(options.groups, "groups")
     left_out |= dict.fromkeys(options.drop, "--drop")
-    if options.feature:
-        left_out |= {
-            name: "not among --feature" for name in source.columns if name not in (*options.feature, *left_out)
-        }
     features = [name for name in source.columns if name not in left_out]
+    for name in options.feature:
+        if name not in features:
+            why = f"holds the {left_out[name]}" if name in left_out else f"is not a column of {source.path}"
+            raise TableError(f"--feature: {name!r} {why}; features can be: {', '.join(features)}.")
+    if options.feature:
+        left_out |= {name: "not among --feature" for name in features if name not in options.feature}
+        features = [name for name in features if name in options.feature]
     if not features:
         raise TableError(f"{source.path}: no column is left to predict {target!r} from.")
     return features, left_out
