@@ -7,6 +7,7 @@ import pytest
 
 import eiv
 from eiv import cli
+from eiv.datasets import REAL
 from eiv.paper.report import write_report
 from eiv.paper.tables import Tables
 
@@ -15,10 +16,10 @@ from eiv.paper.tables import Tables
 def run(monkeypatch, capsys):
     """Run the command line in this process: exit status, what went to stdout, what went to stderr."""
 
-    def run(*arguments):
+    def run(*arguments, width=200):
         monkeypatch.setattr(sys, "argv", ["eiv", *map(str, arguments)])
         for console in (cli.console, cli.errors):
-            monkeypatch.setattr(console, "_width", 200)
+            monkeypatch.setattr(console, "_width", width)
         with pytest.raises(SystemExit) as ended:
             cli.main()
         captured = capsys.readouterr()
@@ -41,10 +42,15 @@ def test_help_names_every_command(run):
 def test_datasets_lists_all_thirteen(run, monkeypatch, tmp_path):
     monkeypatch.setenv("EIV_DATA", str(tmp_path))
     monkeypatch.setenv("EIV_CACHE", str(tmp_path))
-    status, out, _ = run("datasets")
+    (tmp_path / "yacht.csv").touch()
+    status, out, _ = run("datasets", width=80)
     assert status == 0
-    for name in ("linear", "sine", "yacht", "california", "CC BY 4.0"):
-        assert name in out
+    assert "…" not in out
+    lines = {line.split()[0]: line.split() for line in out.splitlines() if line and line[0].isalpha()}
+    assert list(lines)[2:15] == ["linear", "quadratic", "cubic", "sine", *REAL]
+    assert lines["yacht"] == ["yacht", "UCI", "243", "CC", "BY", "4.0", "yacht.csv", "308", "6"]
+    assert lines["wine"] == ["wine", "UCI", "186", "CC", "BY", "4.0", "no", "1,599", "11"]
+    assert f"The files are in {tmp_path}." in out
 
 
 @pytest.mark.parametrize(

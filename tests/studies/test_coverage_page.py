@@ -211,6 +211,22 @@ def test_report_writes_markdown_too(run, tmp_path):  # noqa: F811
     assert (tmp_path / "page" / "coverage_truth.png").is_file()
 
 
+@pytest.mark.parametrize("methods", [[], list(METHODS)])
+def test_what_the_command_prints_fits_into_80_columns(run, tmp_path, monkeypatch, methods):  # noqa: F811
+    table = made_up(tmp_path)
+    monkeypatch.setattr(coverage, "study_coverage", lambda *args, **options: table)
+    status, out, _ = run("study", "coverage", "--out", tmp_path, "--methods", ";".join(methods), width=80)
+    assert status == 0
+    lines = [line.rstrip() for line in out.splitlines()]
+    assert "…" not in out
+    assert max(map(len, lines[:-1])) <= 80  # the last one holds a path
+    assert sum(line.lstrip().startswith(tuple(METHODS)) for line in lines) == 8 * (len(methods) or 3)
+    columns = ["truth_moment_0.95", "truth_quantile_0.95", "labels_0.95", "rmse_ratio", "clean_rmse", "y_noise_ratio"]
+    means = table.query("problem == 'linear' and zeta == 'uniform' and method == 'ours'")[columns].mean()
+    first = next(line.split() for line in lines if line.startswith("  ours"))
+    assert first == ["ours", *(f"{value:.3f}" for value in means)]
+
+
 def test_without_tables_there_is_no_page(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"coverage\.csv is missing"):
         write_coverage_page(tmp_path)

@@ -215,6 +215,21 @@ def test_a_part_of_the_study_says_what_is_missing(tmp_path, monkeypatch):
     assert "Take any." in write_posteriors_page(tmp_path).read_text()
 
 
+def test_what_the_command_prints_fits_into_80_columns(run, tmp_path, monkeypatch):  # noqa: F811
+    table = made_up(tmp_path)
+    monkeypatch.setattr(posteriors, "study_posteriors", lambda *args, **options: table)
+    status, out, _ = run("study", "posteriors", "--out", tmp_path, width=80)
+    assert status == 0
+    lines = [line.rstrip() for line in out.splitlines()]
+    assert "…" not in out
+    assert max(map(len, lines[:-1])) <= 80  # the last one holds a path
+    rows = {tuple(line.split()[:2]): line.split()[2:] for line in lines if line.startswith(tuple(FAMILIES))}
+    assert len(rows) == 2 * len(FAMILIES)
+    truth = table.query("family == 'swag' and method == 'non_eiv'")["truth_coverage"].mean()
+    assert rows["swag", "non-EiV"][0] == f"{truth:.3f}"
+    assert rows["mean_field", "EiV"][3] == "4.000"  # times the training of Bernoulli dropout
+
+
 def test_without_tables_there_is_no_page(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"posteriors\.csv is missing"):
         write_posteriors_page(tmp_path)

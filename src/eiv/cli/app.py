@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 import eiv
 
@@ -46,6 +48,18 @@ def complain(error: object) -> None:
 def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """A warning as a sentence on stderr, without the line of code that it comes from."""
     errors.print(f"[bold yellow]warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
+
+
+def small_table(title: str, words: Iterable[str], numbers: Iterable[str]) -> Table:
+    """A table for 80 columns, some of words and then some of numbers, of which none is ever cut."""
+    shown = Table(
+        title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True
+    )
+    for heading in words:
+        shown.add_column(heading, overflow="fold")
+    for heading in numbers:
+        shown.add_column(heading, overflow="fold", justify="right", no_wrap=True)
+    return shown
 
 
 def check_output(out: Path, force: bool, *inputs: Path) -> None:

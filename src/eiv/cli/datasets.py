@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from rich.table import Table
+from pathlib import Path
 
-from eiv.cli.app import app, console, interruptible
+from rich.markup import escape
+
+from eiv.cli.app import app, console, interruptible, small_table
 
 
 @app.command()
@@ -14,9 +16,12 @@ def datasets() -> None:
         from eiv.datasets import overview  # noqa: PLC0415
 
         table = overview()
-        shown = Table(title="Data sets")
-        for column in table.columns:
-            shown.add_column(str(column), overflow="fold")
+        shown = small_table("Data sets", ["name", "source", "licence", "at hand"], ["rows", "features"])
         for row in table.itertuples(index=False):
-            shown.add_row(*map(str, row))
+            words = (row.name, row.source, row.licence, Path(row.at_hand).name)
+            shown.add_row(*map(escape, words), f"{row.rows:,}", str(row.features))
         console.print(shown)
+        files = table.query("kind == 'real' and at_hand != 'no'")["at_hand"]
+        if len(files):
+            folders = " and ".join(dict.fromkeys(str(Path(name).parent) for name in files))
+            console.print(f"The files are in {escape(folders)}.", highlight=False, soft_wrap=True)

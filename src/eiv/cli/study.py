@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from eiv.cli.app import app, console, errors, resumable
+from eiv.cli.app import app, console, errors, resumable, small_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_METHODS = ("non-EiV", "paper", "ours")  # that are shown where none are chosen
+_SCORES = {
+    "truth_moment_0.95": "truth,\nmoments",
+    "truth_quantile_0.95": "truth,\nquantiles",
+    "labels_0.95": "\nlabels",
+    "rmse_ratio": "RMSE /\nlimit",
+    "clean_rmse": "error\nof f",
+    "y_noise_ratio": "σ_y /\ntrue",
+}
 
 study = typer.Typer(
     name="study", help="Measure what each ingredient does to coverage and accuracy.", no_args_is_help=True
@@ -49,16 +61,7 @@ def coverage(
             restart=restart,
             console=errors,
         )
-        columns = {
-            "truth_moment_0.95": "truth (moments)",
-            "truth_quantile_0.95": "truth (quantiles)",
-            "labels_0.95": "labels",
-            "rmse_ratio": "RMSE / limit",
-            "clean_rmse": "error of f",
-            "y_noise_ratio": "σ_y / true",
-        }
-        keys = {"problem": "problem", "zeta": "ζ", "method": "method"}
-        _show("Means over data sets and networks; coverages of 95 % intervals", table, keys, columns)
+        _show_coverage(table, _names(methods, ";") or _METHODS)
         console.print(f"Report: {write_coverage_page(out)}   tables and figures: {out}/")
 
 
@@ -93,14 +96,7 @@ def posteriors(
             restart=restart,
             console=errors,
         )
-        columns = {
-            "truth_coverage": "truth",
-            "label_coverage_total": "labels",
-            "crps": "CRPS",
-            "training_s": "fit, s",
-        }
-        keys = {"dataset": "data set", "method": "method", "family": "family"}
-        _show("Means over networks: coverages, CRPS of labels, seconds a network", table, keys, columns)
+        _show_posteriors(table)
         console.print(f"Report: {write_posteriors_page(out)}   tables and figures: {out}/")
 
 
@@ -108,14 +104,25 @@ def _names(text: str, separator: str = ",") -> list[str]:
     return [name.strip() for name in text.split(separator) if name.strip()]
 
 
-def _show(title: str, table: Any, keys: dict[str, str], columns: dict[str, str]) -> None:
-    """The means of some columns for each choice of the keys."""
-    shown = Table(title=title)
-    for heading in keys.values():
-        shown.add_column(heading, no_wrap=True)
-    for heading in columns.values():
-        shown.add_column(heading, justify="right")
-    means = table.groupby(list(keys), sort=False)[list(columns)].mean()
-    for index, row in means.iterrows():
-        shown.add_row(*index, *("–" if math.isnan(value) else f"{value:.3f}" for value in row))
+def _show_coverage(table: pd.DataFrame, methods: Sequence[str]) -> None:
+    """Some methods, problem by problem; the others and the standard errors are on the page."""
+    means = table.groupby(["problem", "zeta", "method"], sort=False)[list(_SCORES)].mean()
+    shown = small_table("Means over data sets and networks; coverages of 95 % intervals", [""], _SCORES.values())
+    for (problem, zeta), rows in means.groupby(level=[0, 1], sort=False):
+        shown.add_row(f"{problem}, {zeta} ζ", style="bold")
+        for method, row in rows.droplevel([0, 1]).reindex(methods).dropna(how="all").iterrows():
+            shown.add_row(f"  {method}", *(f"{value:.3f}" for value in row))
+    console.print(shown)
+
+
+def _show_posteriors(table: pd.DataFrame) -> None:
+    """The families in short, as on the page."""
+    from eiv.studies.posteriors_page import overview  # noqa: PLC0415
+
+    content = overview(table)
+    title = "Means over data sets; CRPS and times as ratios to Bernoulli dropout"
+    headings = [heading.replace(" ", "\n") for heading in content.headings]
+    shown = small_table(title, headings[:2], headings[2:])
+    for row in content.rows:
+        shown.add_row(*(cell.text for cell in row))
     console.print(shown)

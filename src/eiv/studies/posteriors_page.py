@@ -58,7 +58,7 @@ def _page(table: pd.DataFrame, units: pd.DataFrame) -> StudyPage:
     notice = _notice(table, units)
     sections = [
         Section("Which family when", ADVICE) if ADVICE and not notice else None,
-        Section("Overview", _overview_text(table), tables=[_overview(table)]),
+        Section("Overview", _overview_text(table), tables=[overview(table)]),
         _simulated(table),
         _labels(table),
         _times(table),
@@ -113,7 +113,8 @@ def _overview_text(table: pd.DataFrame) -> list[str]:
     return text
 
 
-def _overview(table: pd.DataFrame) -> HtmlTable:
+def overview(table: pd.DataFrame) -> HtmlTable:
+    """The families in short: means over the data sets, and ratios to Bernoulli dropout."""
     means = table.groupby(_KEYS, sort=False)[["truth_coverage", "label_coverage_total"]].mean().reset_index()
     for column in ("crps", "training_s", "prediction_s"):
         means[column] = np.log(_ratios(table, column)["ratio"])
