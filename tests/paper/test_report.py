@@ -8,6 +8,7 @@ import pytest
 
 from eiv.pages import Cell
 from eiv.paper.figures import CAPTIONS
+from eiv.paper.remarks import WORDS
 from eiv.paper.report import write_report
 from eiv.paper.tables import Tables
 from scenarios import run_tables
@@ -93,6 +94,31 @@ def test_in_a_browser_the_page_fits_its_window(browser, page, width):
     browser.set_window_size(width, 900)
     browser.get(page.as_uri())
     assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth + 1")
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_in_a_browser_captions_fit_the_window_and_words_unfold(browser, page, width):
+    browser.set_window_size(width, 900)
+    browser.get(page.as_uri())
+    ends = browser.execute_script("""
+        return [...document.querySelectorAll('caption')].filter(one => one.textContent)
+            .map(one => [one.getBoundingClientRect().right, one.closest('.scroll').getBoundingClientRect().right])
+    """)
+    assert len(ends) == 4
+    assert all(caption <= window for caption, window in ends)
+    words = browser.find_element("css selector", "#words dl")
+    assert not words.is_displayed()
+    browser.find_element("css selector", "#words summary").click()
+    assert words.is_displayed()
+
+
+@pytest.mark.parametrize("ending", ["html", "md"])
+def test_words_are_explained_and_the_tables_use_them(tmp_path, ending):
+    text = write_report(run_tables(), tmp_path, tmp_path / f"page.{ending}").read_text()
+    for word in WORDS:
+        assert f"<dt>{word}</dt>" in text or f"| {word} | " in text
+    assert ">as printed</td>" in text or "| EiV | as printed | " in text
+    assert not re.search(r"(>|\| )non_eiv(<| )", text)
 
 
 def test_the_page_in_docs_is_that_of_the_results(tmp_path):

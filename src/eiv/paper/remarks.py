@@ -1,4 +1,24 @@
-"""What differs from the paper, and what was found out about claims that do not hold: words for the report."""
+"""What words mean, what differs from the paper, and what was found out about claims that do not hold."""
+
+WORDS = {
+    "EiV, non-EiV": "Errors-in-Variables: the model that knows of the error σ_x of its inputs; and the same network "
+    "that takes them as exact.",
+    "x, ζ": "the input as it was measured, and the true one, which no model sees.",
+    "truth": "g(ζ), the true function at the true input; known of the simulated sets only.",
+    "label": "the measured output y: the truth and the output noise.",
+    "epistemic": "what the training data leave open about the weights: how far f scatters over their posterior.",
+    "aleatoric": "what σ_x leaves open about ζ: how far f scatters over the inputs that x may stand for; none without "
+    "EiV.",
+    "u": "the uncertainty of the truth: u² = epistemic² + aleatoric².",
+    "output noise": "σ_y, the scatter of labels about the truth, as the model has fitted it.",
+    "total": "the uncertainty of a label: total² = u² + σ_y².",
+    "coverage": "the share of truths, or of labels, that lie in their intervals; it should be 0.95 where these are the "
+    "prediction m ± 1.96 u, or ± 1.96 total.",
+    "g-based Bayesian regression": "knows the form of g, but not of σ_x; its band is that of its parameters, or a "
+    "predictive one that holds σ_y, too.",
+    "as printed, unbiased": "two ways to find u from draws: Algorithm 2 of the paper, but for its misprint; and one "
+    "whose u² is right on average with as many forward passes.",
+}
 
 DIFFERENCES = (
     "u in Algorithm 2 is printed with 1/(LK-1) outside the root; eq. (EiV_pred_unc) needs it inside, as it is here.",

@@ -16,13 +16,16 @@ from eiv.files import written_whole
 from eiv.pages import Cell, HtmlFigure, HtmlTable, write_page
 from eiv.paper.claims import Claim, Verdict, check_claims, claims_table
 from eiv.paper.figures import CAPTIONS, draw_figures
-from eiv.paper.remarks import DIFFERENCES, REMARKS
+from eiv.paper.remarks import DIFFERENCES, REMARKS, WORDS
 from eiv.paper.settings import PROFILES, TRAINING
+from eiv.paper.stacks import WIDER_NAVAL
 from eiv.paper.tables import Tables
+from eiv.plotting import LABELS
 
 __all__ = ["write_report"]
 
 PAGE = "report.html"
+_METHODS = LABELS | {WIDER_NAVAL: "EiV, σ_x = 0.05"}
 
 
 def write_report(tables: Tables, folder: Path, page: Path | None = None) -> Path:
@@ -56,6 +59,7 @@ def write_report(tables: Tables, folder: Path, page: Path | None = None) -> Path
         version=eiv.__version__,
         scope=_scope(tables),
         notice=notice(tables),
+        words=WORDS,
         counts=_counts(claims),
         claims=_claims(claims, check_claims(tables, "unbiased")),
         figures=[HtmlFigure(name, (figures / f"{name}.svg").read_bytes(), CAPTIONS[name]) for name in drawn],
@@ -143,7 +147,10 @@ def _score_tables(tables: Tables) -> list[HtmlTable]:
     }
     summary = tables.summary()
     rows = [
-        [*map(Cell.of, index), *(Cell.measured(*summary.loc[index, column].loc[["mean", "se"]]) for column in columns)]
+        [
+            *map(Cell.of, (index[0], _METHODS[index[1]], index[2].replace("literal", "as printed"))),
+            *(Cell.measured(*summary.loc[index, column].loc[["mean", "se"]]) for column in columns),
+        ]
         for index in summary.index
     ]
     scores = HtmlTable(
@@ -179,7 +186,7 @@ def _noise(name: str) -> tuple[float, float, int]:
 def _provenance(tables: Tables) -> list[HtmlTable]:
     columns = ["dataset", "method", "n_networks", "seed", "device_name", "eiv", "torch", "numpy", "python"]
     columns += ["training_s", "evaluation_s", "finished"]
-    shown = tables.stacks[columns]
+    shown = tables.stacks[columns].replace({"method": _METHODS})
     total = shown[["training_s", "evaluation_s"]].to_numpy().sum()
     caption = f"Where each stack of networks comes from, with times in seconds; {total:.0f} s if run one after another."
     return [HtmlTable(caption, columns, _cells(shown))]
