@@ -64,9 +64,9 @@ def test_the_numbers_are_those_of_the_library(model, run, number):  # noqa: F811
     assert f"row {number} (line {number + 1})" in out
     np.testing.assert_allclose(numbers_after(out, "prediction"), p.mean, rtol=1e-5)
     np.testing.assert_allclose(numbers_after(out, "  from the input errors"), p.aleatoric, rtol=1e-3)
-    np.testing.assert_allclose(numbers_after(out, "uncertainty of a measured value"), p.total, rtol=1e-3)
+    np.testing.assert_allclose(numbers_after(out, "uncertainty of a label"), p.total, rtol=1e-3)
     low, high = p.interval(0.95, of="label")
-    np.testing.assert_allclose(numbers_after(out, "95 % interval of the measured value"), [*low, *high], rtol=1e-4)
+    np.testing.assert_allclose(numbers_after(out, "95 % interval of the label"), [*low, *high], rtol=1e-4)
     budget = p.budget().iloc[0]
     lines = [line for line in out.splitlines() if line.startswith("│ temp ")]
     value, error, *_ = numbers_after(lines[0], "temp")
@@ -121,8 +121,8 @@ def test_several_outputs_and_correlated_errors(folder, run):  # noqa: F811
     )
     status, out, _ = run("explain", "m.eiv", "d.csv", "--row", 1)
     assert status == 0
-    assert "a measured mass" in out
-    assert "a measured batch" in out
+    assert "a label of mass" in out
+    assert "a label of batch" in out
     assert numbers_after(next(line for line in out.splitlines() if "│ temp" in line), "temp")[1] == 0.3
     status, _, err = run("explain", "m.eiv", "d.csv", "--row", 1, "-o", "p.png")
     assert status == 2

@@ -122,9 +122,9 @@ def test_the_numbers_on_the_page_are_those_of_the_library(tmp_path):
     known = p[np.isfinite(labels)]
     levels = [0.5, 0.68, 0.9, 0.95, 0.99]
     covered = calibration_curve(labels[3:], known.mean, known.total, levels)
-    inside = [cells[0] for cells in shown_table(text, "Measured values inside").values()]
+    inside = [cells[0] for cells in shown_table(text, "Labels inside").values()]
     assert inside == [percent(share) for share in covered]
-    assert f"Of 87 measured values, {percent(covered[3])} lie in their 95 % interval" in text
+    assert f"Of 87 labels, {percent(covered[3])} lie in their 95 % interval" in text
     assert f"error is {number(rmse(labels[3:], known.mean))}" in text
     outside = (new < X.min(0)) | (new > X.max(0))
     assert f"{outside.any(1).sum()} of 90 rows leave the range" in text
@@ -165,14 +165,14 @@ def test_exact_inputs_and_several_outputs(tmp_path):
 
 def test_tables_without_labels_and_the_training_table(tmp_path):
     X, y = table()
-    assert "holds no measured values of y" in page_of(tmp_path, sample_of(X))
+    assert "holds no labels of y" in page_of(tmp_path, sample_of(X))
     again = page_of(tmp_path, sample_of(X, y), notes={"data": "new.csv"})
     assert "On rows that it has learned from" in again
     assert "rows that are new to it" in again
-    for verdict in ("as it should be", "the intervals are too", "too cautious", "Measured values inside"):
+    for verdict in ("as it should be", "the intervals are too", "too cautious", "Labels inside"):
         assert verdict not in again, "learned rows say nothing of calibration"
     fresh = page_of(tmp_path, sample_of(X, y), notes={"data": "old.csv"})
-    assert "Measured values inside" in fresh
+    assert "Labels inside" in fresh
 
 
 def test_the_same_model_gives_the_same_page_which_needs_nothing_from_elsewhere(tmp_path):
@@ -244,7 +244,7 @@ def test_of_a_large_table_rows_are_chosen_evenly(model, run, monkeypatch):  # no
     assert (
         "new.csv: 19 of 79 rows, evenly chosen; 1 left out" in text
     )  # every fourth, the second of them without length
-    assert "Of 18 measured values" in text
+    assert "Of 18 labels" in text
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class Prediction:
         mean: m(x), the prediction.
         epistemic: what the data leave open about the weights.
         aleatoric: what the error of x leaves open about the true input.
-        noise: sigma_y, the noise of a measured output.
+        noise: sigma_y, the noise of a label, that is a measured output.
         draws: `n_draws x rows (x n_y)`, draws of f(zeta), or None where they were not kept.
         index: the labels of the rows, where X was a pandas table.
         output_names: the names of the outputs, where y was one.

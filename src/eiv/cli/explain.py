@@ -51,7 +51,7 @@ def explain(
     """Show where the uncertainty of one row's prediction comes from: its uncertainty budget.
 
     For each input: its value, its error, and how much of the uncertainty that error causes, beside what the training
-    rows leave open about the curve and the noise of a measured value.
+    rows leave open about the curve and the noise of a label, that is a measured value.
     """
     with interruptible(out):
         from eiv.cli.modeltable import ModelTable  # noqa: PLC0415  (slow to import)
@@ -136,19 +136,19 @@ def _show_prediction(name: str, p: Prediction, level: float) -> None:
     shown.add_row("uncertainty of the true value (std)", f"{p.std[0]:.4g}")
     shown.add_row("  from the fitted curve (epistemic)", f"{p.epistemic[0]:.4g}")
     shown.add_row("  from the input errors (aleatoric)", f"{p.aleatoric[0]:.4g}")
-    shown.add_row("noise of a measured value", f"{p.noise[0]:.4g}")
-    shown.add_row("uncertainty of a measured value (total)", f"{p.total[0]:.4g}")
-    for what, of in (("true value", "function"), ("measured value", "label")):
+    shown.add_row("noise of a label", f"{p.noise[0]:.4g}")
+    shown.add_row("uncertainty of a label (total)", f"{p.total[0]:.4g}")
+    for what, of in (("true value", "function"), ("label", "label")):
         low, high = p.interval(level, of=of)  # type: ignore[arg-type]
         shown.add_row(f"{100 * level:g} % interval of the {what}", f"{low[0]:.5g} to {high[0]:.5g}")
     console.print(shown, highlight=False)
 
 
 def _show_budget(name: str, budget: Budget, errors: Array) -> None:
-    """Each source's share of the variance of a measured value and of the inputs' part, and its u as number and bar."""
+    """Each source's share of the variance of a label and of the inputs' part, and its u as number and bar."""
     from eiv.report.words import percent  # noqa: PLC0415
 
-    shown = Table(title=f"Uncertainty budget of a measured {escape(name)}", title_justify="left")
+    shown = Table(title=f"Uncertainty budget of a label of {escape(name)}", title_justify="left")
     shown.add_column("source", overflow="fold")
     for heading in ("of variance", "of inputs", "u"):
         shown.add_column(heading, justify="right")

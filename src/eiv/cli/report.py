@@ -52,7 +52,10 @@ def report(
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(metavar="COL", help="The column of DATA with measured values; by default the model's target."),
+        typer.Option(
+            metavar="COL",
+            help="The column of DATA with labels, that is measured values; by default the model's target.",
+        ),
     ] = None,
     drop_missing: Annotated[
         bool, typer.Option("--drop-missing", help="Go on without rows whose inputs are missing or infinite.")
@@ -156,7 +159,7 @@ def _of_model(
 
 
 def _targets(table: ModelTable, target: str | None) -> tuple[str, ...]:
-    """The columns that hold measured outputs, none where the table has not all of them."""
+    """The columns that hold labels, none where the table has not all of them."""
     from eiv.tables.reading import check_columns  # noqa: PLC0415
 
     if target is not None:

@@ -13,7 +13,7 @@ from eiv.prediction import Prediction
 __all__ = ["Budget"]
 
 Array = NDArray[np.float64]
-WEIGHTS, TOGETHER, NOISE = "fitted curve (epistemic)", "inputs together", "noise of a measured value"
+WEIGHTS, TOGETHER, NOISE = "fitted curve (epistemic)", "inputs together", "noise of a label"
 
 _CHANCE = 0.05  # of the inputs' part: twice the Monte Carlo error of what they do together, as measured
 

@@ -92,7 +92,7 @@ def measured_figure(found: Comparison) -> Figure:
         _points(axes, found.p.mean, found.y)
         ends = [min(found.p.mean.min(), found.y.min()), max(found.p.mean.max(), found.y.max())]
         axes.plot(ends, ends, color="black", linewidth=1)
-        axes.set(xlabel="predicted", ylabel="measured")
+        axes.set(xlabel="prediction", ylabel="label")
     return figure
 
 
@@ -105,7 +105,7 @@ def residual_figure(x: Array, found: Comparison, pattern: Pattern, what: str) ->
         errors = np.nan_to_num(2 * pattern.errors)
         look: Any = {"fmt": "o", "color": COLOURS["eiv"], "markersize": 4, "capsize": 2, "linewidth": 1.2, "zorder": 3}
         axes.errorbar(pattern.centres, pattern.means, errors, **look)
-        axes.set(xlabel=shortened(what), ylabel="measured − predicted")
+        axes.set(xlabel=shortened(what), ylabel="label − prediction")
     return figure
 
 

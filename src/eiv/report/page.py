@@ -154,7 +154,7 @@ def _summary(
         found.append(
             f"When the model was fitted, {scores['rows']:,.0f} rows were held out. On these the root mean squared "
             f"error was {number(scores['rmse'])} ({number(scores['spread'])} for always predicting the mean), and "
-            f"{percent(scores['coverage_95'])} of the measured values lay in their 95 % interval: "
+            f"{percent(scores['coverage_95'])} of the labels lay in their 95 % interval: "
             f"{coverage_verdict(scores['coverage_95'], max(1, int(scores['rows'])))}."
         )
     for output in outputs:
@@ -178,7 +178,7 @@ def _notice(header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample
         return ""
     if all(output.labels is None for output in outputs):
         return (
-            f"{sample.name} holds no measured values of {', '.join(output.name for output in outputs)}, so nothing is "
+            f"{sample.name} holds no labels of {', '.join(output.name for output in outputs)}, so nothing is "
             "said of calibration and residuals."
         )
     if _is_learned(header, sample):

@@ -77,7 +77,7 @@ def curves_section(output: Output, model: EiVRegressor) -> Section:
     legend = [
         (COLOURS["eiv"], "prediction"),
         (draw.BANDS["function"], "95 %: the true value on the curve"),
-        (draw.BANDS["label"], "95 %: a new measured value"),
+        (draw.BANDS["label"], "95 %: a new label, that is a measured value"),
         ("#000000", "where the training rows lie: thick 90 % of them, thin all"),
     ]
     if any(curve.x[0] < curve.quantiles[0] or curve.x[-1] > curve.quantiles[-1] for curve in output.curves):
@@ -98,13 +98,13 @@ def calibration_section(found: Comparison) -> Section:
     ]
     spread = float(np.std(found.residuals / found.p.total))
     text = [
-        "An uncertainty means what it says where the interval at 95 % holds 95 % of the measured values, and likewise "
+        "An uncertainty means what it says where the interval at 95 % holds 95 % of the labels, and likewise "
         "at every other level: where the red line stays in the grey band. Below it the model is too sure of itself, "
         "above it too cautious.",
         f"{calibration_sentence(found)} {_elsewhere(found)}",
         f"Residuals divided by their uncertainty spread by {spread:.2f}, where 1 is right.",
     ]
-    table = HtmlTable("Measured values inside their interval", ("level", "inside", "expected, within chance"), rows)
+    table = HtmlTable("Labels inside their interval", ("level", "inside", "expected, within chance"), rows)
     caption = f"Calibration of labels on {counted(len(found.y), 'row')}."
     return Section(
         "calibration",
@@ -119,7 +119,7 @@ def calibration_sentence(found: Comparison) -> str:
     """Whether the 95 % interval is right."""
     (inside,) = found.covered([0.95])
     how = coverage_verdict(inside, len(found.y))
-    return f"Of {counted(len(found.y), 'measured value')}, {percent(inside)} lie in their 95 % interval: {how}."
+    return f"Of {counted(len(found.y), 'label')}, {percent(inside)} lie in their 95 % interval: {how}."
 
 
 def _elsewhere(found: Comparison) -> str:
@@ -139,11 +139,11 @@ def residuals_section(output: Output, found: Comparison) -> Section:
     over_prediction = Pattern.of(found.p.mean, found.residuals)
     shown = [
         _figure(
-            "measured", draw.measured_figure(found), f"measured over predicted {output.name}; on the line both agree"
+            "measured", draw.measured_figure(found), f"labels over predictions of {output.name}; on the line both agree"
         ),
         _figure(
             "residuals-prediction",
-            draw.residual_figure(found.p.mean, found, over_prediction, "predicted"),
+            draw.residual_figure(found.p.mean, found, over_prediction, "prediction"),
             f"over the prediction: {_explained(over_prediction)}",
         ),
     ]
@@ -157,7 +157,7 @@ def residuals_section(output: Output, found: Comparison) -> Section:
     ]
     text = [
         f"The root mean squared error is {number(found.rmse)}; always predicting the mean would make it "
-        f"{number(float(found.y.std()))}. On average, measured values lie {number(abs(found.residuals.mean()))} "
+        f"{number(float(found.y.std()))}. On average, labels lie {number(abs(found.residuals.mean()))} "
         f"{'above' if found.residuals.mean() > 0 else 'below'} their predictions.",
         "Red: means of ten groups of rows, with two standard errors. Where they leave zero, something is missed.",
     ]
@@ -186,7 +186,7 @@ def budget_section(output: Output, where: str) -> Section:
     rows.append([Cell.of("total"), _share(1.0), _cell(budget.total), none, none])
     largest = int(np.argmax(budget.shares))
     text = [
-        f"A measured {output.name} is predicted with a standard uncertainty u of {number(budget.total)} ({where}). Its "
+        f"A label of {output.name} is predicted with a standard uncertainty u of {number(budget.total)} ({where}). Its "
         f"largest source is {budget.sources[largest]}, with {percent(float(budget.shares[largest]))} of the variance.",
     ]
     noisy = np.flatnonzero(budget.variances[1:-2] > 0)
@@ -200,14 +200,14 @@ def budget_section(output: Output, where: str) -> Section:
         text.append("The inputs are taken as exact, so none of them has a part in it.")
     text.append(
         "Fitted curve: what the training rows leave open about it. Inputs together: what their errors do only in "
-        "company. Noise: the scatter of a measured value about the curve."
+        "company. Noise: the scatter of a label about the curve."
     )
     headings = ("source", "of the variance", "u", "of the input part", "error of the input")
     table = HtmlTable(f"Uncertainty budget; u in units of {output.name}", headings, rows)
     figure = _figure(
         "budget-bars",
         draw.budget_figure(budget),
-        f"Standard uncertainties u, and shares of the variance, of a measured {output.name}.",
+        f"Standard uncertainties u, and shares of the variance, of a label of {output.name}.",
     )
     return Section("budget", "Uncertainty budget", text, [figure], [table])
 
