@@ -43,6 +43,7 @@ NOISE_INPUTS = {  # what theta is made of, beside the masks
     "mean_field": [f"noise_of_{layer}.{part}" for layer in (0, 3, 6) for part in ("weight", "bias")],
     "ensemble": [],
     "last_layer_laplace": ["noise_of_head"],
+    "linearised_laplace": ["noise_of_head"],
     "swag": ["noise_of_path", *(f"noise_of_{layer}.{part}" for layer in (0, 3, 6) for part in ("weight", "bias"))],
 }
 
@@ -60,7 +61,7 @@ def given_draw(model, draw, network):
             f"noise_of_{name}": part.reshape(shape).numpy()
             for (name, shape), part in zip(shapes.items(), parts, strict=True)
         }
-    if family == "last_layer_laplace":
+    if family in ("last_layer_laplace", "linearised_laplace"):
         return {"noise_of_head": draw["head"][network, 0].numpy()}
     if family == "ensemble":
         return {}

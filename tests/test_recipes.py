@@ -44,7 +44,7 @@ def test_a_model_says_what_it_was_fitted_with(line, tmp_path):
     X, y = line
     model = EiVRegressor(0.1, epochs=3, **FAST).fit(X, y)
     assert model.settings_ == settings_for(model.get_params(), len(X))
-    assert model.settings_.posterior == "last_layer_laplace"
+    assert model.settings_.posterior == "linearised_laplace"
     assert model.epochs == 3
     assert model.batch_size is None  # arguments stay as they were given
     model.save(tmp_path / "model.eiv")

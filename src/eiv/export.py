@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from eiv.posteriors import (
     ConcreteDropout,
     GaussianDropout,
     LastLayerLaplace,
+    LinearisedLaplace,
     MeanField,
     VariationalDropout,
 )
@@ -131,6 +132,11 @@ class _Graph:
         self._constants.append(self._onnx.numpy_helper.from_array(np.asarray(value), name))
         return name
 
+    def part(self, value: str, axis: int, start: int, end: int | None) -> str:
+        """What stands from `start` up to `end` along an axis."""
+        last = np.iinfo(np.int64).max if end is None else end
+        return self.add("Slice", value, *(self.constant([number]) for number in (start, last, axis)))
+
     def input(self, name: str, dtype: Any, *shape: str | int) -> str:
         kind = self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         self._inputs.append(self._onnx.helper.make_tensor_value_info(name, kind, shape))
@@ -167,26 +173,37 @@ def _zeta(graph: _Graph, model: EiVRegressor) -> str:
 
 
 def _network(graph: _Graph, model: EiVRegressor, values: str) -> str:
-    """F in units of y: affine maps, leaky ReLU and masks in turn."""
+    """F in units of y: affine maps, leaky ReLU and masks in turn; with a change of f where weights move it straight."""
     stack = model.posterior_.stack
     assert isinstance(stack, MLPStack)
-    layers = _weights(graph, model)
+    layers, moves = _weights(graph, model)
     masked = _masks(model) is not None
     slope = graph.constant(np.array([stack.slope], _dtype(model)))
+    change = ""
     for i, (weight, bias) in enumerate(layers):
+        if moves:
+            moved = graph.add("Gemm", values, *moves[i], transB=1)
+            change = graph.add("Add", moved, graph.add("Gemm", change, weight, transB=1)) if change else moved
         values = graph.add("Gemm", values, weight, bias, transB=1)
         if i < len(layers) - 1:
+            if moves:
+                below = graph.add("Less", values, graph.constant(np.array([0], _dtype(model))))
+                change = graph.add("Where", below, graph.add("Mul", change, slope), change)
             values = graph.add("PRelu", values, slope)  # LeakyRelu has its slope in single precision
             if masked:
                 width = stack.dropout_layers[i].shape[0]
                 mask = graph.input(f"mask_{i + 1}", _dtype(model), f"rows_or_1_of_mask_{i + 1}", width)
                 values = graph.add("Mul", values, mask)
+    values = graph.add("Add", values, change) if change else values
     scaled = graph.add("Mul", graph.cast(values, np.float64), graph.constant(model._y_scaler.scale))
     return graph.add("Add", scaled, graph.constant(model._y_scaler.shift))
 
 
-def _weights(graph: _Graph, model: EiVRegressor) -> list[tuple[str, str]]:
-    """Weights `out x in` and biases `out` of the layers of one network, under the noise that is given."""
+def _weights(graph: _Graph, model: EiVRegressor) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Weights `out x in` and biases `out` of the layers of one network, under the noise that is given.
+
+    Where f is straight in the weights, those of the MAP estimate, and how far the noise moves each of them.
+    """
     posterior: Any = model.posterior_
     network = graph.input("network", np.int64)
 
@@ -211,16 +228,37 @@ def _weights(graph: _Graph, model: EiVRegressor) -> list[tuple[str, str]]:
             moved = graph.add("Reshape", graph.add("MatMul", along, path), graph.constant(shapes[name]))
             across = graph.add("Mul", of_network(posterior.kept[f"spread.{name}"]), noise(name, shapes[name]))
             parameters[name] = graph.add("Add", mean, graph.add("Add", moved, across))
+    moves: dict[str, str] = {}
     if isinstance(posterior, LastLayerLaplace):
         root = posterior.kept["root"]
         moved = graph.add("MatMul", of_network(root), noise("head", root.shape[2:]))
-        moved = graph.add("Reshape", moved, graph.constant((model.n_outputs_, -1)))  # n_y x (h + 1)
-        ends = [graph.constant([place]) for place in (0, -1, np.iinfo(np.int64).max, 1)]
-        of_weight = graph.add("Slice", moved, ends[0], ends[1], ends[3])
-        of_bias = graph.add("Squeeze", graph.add("Slice", moved, ends[1], ends[2], ends[3]), ends[3])
-        for name, change in ((f"{posterior.head}.weight", of_weight), (f"{posterior.head}.bias", of_bias)):
-            parameters[name] = graph.add("Add", parameters[name], change)
-    values = list(parameters.values())
+        n_head = posterior.n_head_weights
+        of_head = graph.add("Reshape", graph.part(moved, 0, 0, n_head), graph.constant((model.n_outputs_, -1)))
+        if isinstance(posterior, LinearisedLaplace):
+            moves = _moves_of_hidden_layers(graph, posterior, graph.part(moved, 0, n_head, None), of_network)
+        moves[f"{posterior.head}.weight"] = graph.part(of_head, 1, 0, -1)
+        moves[f"{posterior.head}.bias"] = graph.add("Squeeze", graph.part(of_head, 1, -1, None), graph.constant([1]))
+    if not isinstance(posterior, LinearisedLaplace):
+        for name in list(moves):
+            parameters[name] = graph.add("Add", parameters[name], moves.pop(name))
+    return _in_pairs(list(parameters.values())), _in_pairs(list(moves.values()))
+
+
+def _moves_of_hidden_layers(
+    graph: _Graph, posterior: LinearisedLaplace, delta: str, of_network: Callable[[torch.Tensor], str]
+) -> dict[str, str]:
+    """How far `delta`, a number a direction, moves the weights and biases of the hidden layers."""
+    moves, n_directions = {}, posterior.n_directions
+    for place, (name, left, right) in enumerate(posterior.directions()):
+        own = graph.part(delta, 0, place * n_directions, (place + 1) * n_directions)
+        along = graph.add("Mul", of_network(left), own)  # out x K
+        moved = graph.add("MatMul", along, graph.add("Transpose", of_network(right), perm=[1, 0]))  # out x (in + 1)
+        moves[f"{name}.weight"] = graph.part(moved, 1, 0, -1)
+        moves[f"{name}.bias"] = graph.add("Squeeze", graph.part(moved, 1, -1, None), graph.constant([1]))
+    return moves
+
+
+def _in_pairs(values: list[str]) -> list[tuple[str, str]]:
     return list(zip(values[0::2], values[1::2], strict=True))
 
 

@@ -66,7 +66,7 @@ DEFAULT: dict[str, Any] = PAPER | {
     "input_prior": "mixture",
     "zeta_draws": "auto",
     "n_zeta": None,
-    "posterior": "last_layer_laplace",
+    "posterior": "linearised_laplace",
     "dropout": 0.0,
     "weight_penalty": 1.0,
     "learning_rate_decay": 0.6,

@@ -174,6 +174,10 @@ def _is_done(folder: Path, unit: Unit, restart: bool) -> bool:
 def _run(todo: Sequence[Unit], folder: Path, console: Console, done: float, alone: bool) -> None:
     """Run `todo`: on the CPU one process a core with one thread each, on a GPU some threads; or here, one by one."""
     processes = todo[0].device == "cpu" and not alone
+    if todo[0].device == "cuda":
+        torch.linalg.eigvalsh(
+            torch.ones(1, 1, device="cuda")
+        )  # first used by several threads, its library fails to load
     n_jobs = min(len(todo), (os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()) or 1)
     options: dict[str, Any] = (
         {"backend": "loky", "n_jobs": n_jobs, "inner_max_num_threads": 1}

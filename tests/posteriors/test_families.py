@@ -17,7 +17,7 @@ from eiv.posteriors import FAMILIES, evaluate_rows
 from eiv.streams import Streams
 
 every_family = pytest.mark.parametrize("name", NAMES)
-AT_THE_END = ("last_layer_laplace", "swag")  # points before the end of training
+AT_THE_END = ("last_layer_laplace", "linearised_laplace", "swag")  # points before the end of training
 OWN_DRAWS = ("bernoulli_dropout", "gaussian_dropout", "variational_dropout", "concrete_dropout")
 
 
@@ -172,5 +172,5 @@ def test_an_ensemble_needs_members(line):
 def test_the_families_are_these():
     assert list(FAMILIES) == [
         "bernoulli_dropout", "gaussian_dropout", "variational_dropout", "concrete_dropout", "mean_field", "ensemble",
-        "last_layer_laplace", "swag",
+        "last_layer_laplace", "linearised_laplace", "swag",
     ]  # fmt: skip

@@ -77,6 +77,9 @@ def posteriors(
     epochs_share: Annotated[float, typer.Option(help="Train this share of the paper's epochs, for a trial.")] = 1.0,
     device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Seed of data, splits and networks.")] = 0,
+    times: Annotated[
+        bool, typer.Option("--times/--no-times", help="Measure times, one unit after the other; or run side by side.")
+    ] = True,
     restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
 ) -> None:
     """All families of weight posteriors, EiV and non-EiV, on ten data sets: coverage, scores and times."""
@@ -93,6 +96,7 @@ def posteriors(
             epochs_share=epochs_share,
             device=device,
             seed=seed,
+            times=times,
             restart=restart,
             console=errors,
         )

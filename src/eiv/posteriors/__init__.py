@@ -6,6 +6,7 @@ from eiv.posteriors.concrete_dropout import ConcreteDropout
 from eiv.posteriors.ensemble import Ensemble
 from eiv.posteriors.gaussian_dropout import GaussianDropout
 from eiv.posteriors.last_layer_laplace import LastLayerLaplace
+from eiv.posteriors.linearised_laplace import LinearisedLaplace
 from eiv.posteriors.mean_field import MeanField
 from eiv.posteriors.swag import SWAG
 from eiv.posteriors.variational_dropout import VariationalDropout
@@ -18,6 +19,7 @@ __all__ = [
     "Ensemble",
     "GaussianDropout",
     "LastLayerLaplace",
+    "LinearisedLaplace",
     "MeanField",
     "StackPosterior",
     "Theta",
@@ -35,5 +37,6 @@ FAMILIES: dict[str, type[StackPosterior]] = {
     "mean_field": MeanField,
     "ensemble": Ensemble,
     "last_layer_laplace": LastLayerLaplace,
+    "linearised_laplace": LinearisedLaplace,
     "swag": SWAG,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,13 +18,32 @@ from eiv.posteriors.base import StackPosterior, WeightDraw
 from eiv.quadrature import Quadrature
 from eiv.streams import Streams
 
-__all__ = ["LastLayerLaplace"]
+__all__ = ["Features", "LastLayerLaplace"]
 
 _ZETAS = 64  # a row, behind its information
 _MOST_ROWS = 10_000  # whose information is looked at
 _LABELS, _LEAST_LABELS = 2_000, 4  # that are drawn in all, and for a row
 _BLOCK_VALUES = 2**21  # of the widest layer, in one pass
 _LEAST_PRECISION = 1e-8  # as a share of the largest, where there is no prior
+
+
+class Features(NamedTuple):
+    r"""The slopes of f with respect to the weights that vary.
+
+    .. math:: \frac{\partial f_j}{\partial w_{j'q}} = \delta_{jj'} h_q, \qquad \frac{\partial f_j}{\partial \delta_m}
+
+    Attributes:
+        last: h, what comes into the last layer, and a one for its bias: `S x D x R x (h + 1)`.
+        hidden: with respect to weights of the hidden layers: `S x D x R x n_y x m`, where m may be 0.
+
+    Examples:
+        >>> Features(last=torch.ones(2, 1, 40, 9), hidden=torch.ones(2, 1, 40, 1, 0)).last.shape
+        torch.Size([2, 1, 40, 9])
+
+    """
+
+    last: Tensor
+    hidden: Tensor
 
 
 class LastLayerLaplace(StackPosterior):
@@ -92,7 +112,7 @@ class LastLayerLaplace(StackPosterior):
         n_zeta = 1 if draws is None else draws.n_zeta
         rows = torch.arange(0, y.shape[1], stride, device=y.device)
         information = torch.zeros((), dtype=torch.float64, device=y.device)
-        for some in rows.split(max(1, _BLOCK_VALUES // (self.stack.width * n_zeta))):
+        for some in rows.split(max(1, _BLOCK_VALUES // (max(self.stack.width, self.n_weights) * n_zeta))):
             taken = inputs.take(some.expand(len(y), -1))
             noise = y_noise if y_noise.ndim == 2 else y_noise[:, some]
             information = information + (
@@ -106,29 +126,36 @@ class LastLayerLaplace(StackPosterior):
         root = vectors * precisions.rsqrt().unsqueeze(1) @ vectors.mT  # the symmetric one, which is unique
         self.kept["root"] = root.to(y.dtype)
 
+    @property
+    def n_head_weights(self) -> int:
+        """How many weights the last layer has, its biases among them."""
+        return self._head()[0].numel()
+
+    @property
+    def n_weights(self) -> int:
+        """How many weights vary."""
+        return self.n_head_weights
+
     def kept_shapes(self, found: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         """A root for each network."""
-        n_networks, _, n_outputs, n_features = self._head().shape
-        return {"root": (n_networks, n_outputs * n_features, n_outputs * n_features)}
+        return {"root": (self.stack.n_networks, self.n_weights, self.n_weights)}
 
     def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
-        """Draw a normal number for each weight of the last layer: `{head: S x n_draws x n_w}`; none in training."""
-        return {"head": streams.normal(n_draws, self.kept["root"].shape[1])} if self.kept else {}
+        """Draw a normal number for each weight that varies: `{head: S x n_draws x n_w}`; none in training."""
+        return {"head": streams.normal(n_draws, self.n_weights)} if "root" in self.kept else {}
 
     def evaluate(self, draw: WeightDraw, zeta: Tensor) -> Tensor:
         """Compute f_theta(zeta): `S x D x R x n_x` to `S x D x R x n_y`."""
         if not draw:
             return super().evaluate(draw, zeta)
         own = zeta[:, :1] if zeta.stride(1) == 0 else zeta  # inputs that all draws share are taken once
-        features = self._features(own)  # S x D x R x (h + 1)
-        weights = self._head() + (draw["head"] @ self.kept["root"].mT).unflatten(2, (-1, features.shape[3]))
-        f: Tensor = torch.matmul(features, weights.mT)
-        return f
+        moves = draw["head"] @ self.kept["root"].mT  # S x D x n_w
+        return torch.cat([self._moved(moves, part) for part in self.stack._parts(own)], dim=2)
 
     def kl(self) -> Tensor:
         """The penalty of the MAP estimate; once training has ended, with the last layer's normal distribution, `S`."""
         penalty = super().kl()
-        if not self.kept or self.weight_penalty == 0:
+        if "root" not in self.kept or self.weight_penalty == 0:
             return penalty
         scaled = self.kept["root"].double() * (2 * self.weight_penalty) ** 0.5
         log_det = 2 * torch.linalg.slogdet(scaled).logabsdet
@@ -137,11 +164,12 @@ class LastLayerLaplace(StackPosterior):
 
     def _information(self, x: Tensor, y_noise: Tensor) -> Tensor:
         """The information in rows whose inputs `S x B x 1 x n_x` are exact, in float64: `S x n_w x n_w`."""
-        features = self._features(x)[:, :, 0].double()  # S x B x (h + 1)
-        variance = y_noise.double().square()
-        precision = (1 / (variance.unsqueeze(1) if variance.ndim == 2 else variance)).expand(*features.shape[:2], -1)
-        blocks = torch.einsum("sbj,sbp,sbq->sjpq", precision, features, features)
-        return torch.stack([torch.block_diag(*own) for own in blocks])
+        last, hidden = (values[:, :, 0].double() for values in self._features(x))  # S x B x (h + 1), S x B x n_y x m
+        outputs = torch.eye(hidden.shape[2], dtype=last.dtype, device=last.device)
+        slopes = torch.cat([torch.einsum("jk,sbq->sbjkq", outputs, last).flatten(3), hidden], dim=3)
+        scaled = slopes / (y_noise.unsqueeze(1) if y_noise.ndim == 2 else y_noise).double().unsqueeze(3)
+        found: Tensor = torch.einsum("sbjp,sbjq->spq", scaled, scaled)
+        return found
 
     def _simulated_information(
         self, inputs: ZetaPosterior, y_noise: Tensor, draws: ZetaDraws, streams: Streams, least_labels: int
@@ -149,19 +177,20 @@ class LastLayerLaplace(StackPosterior):
         """The information in rows of uncertain inputs, from labels of the networks' own making: `S x n_w x n_w`."""
         n_rows, n_labels = inputs.mean.shape[1], max(_LEAST_LABELS, least_labels)
         own = inputs.draw(streams.normal(n_rows, n_labels, inputs.n_base))
-        f = torch.matmul(self._features(own), self._head().mT)  # S x B x labels x n_y
+        f = super().evaluate({}, own)  # S x B x labels x n_y
         noise = y_noise.unsqueeze(1) if y_noise.ndim == 2 else y_noise
         labels = f + noise.unsqueeze(2) * streams.normal(*f.shape[1:])
-        features = self._features(inputs.draw(draws.base(streams, n_rows)))  # S x B x L x (h + 1)
+        features = self._features(inputs.draw(draws.base(streams, n_rows)))  # with L zetas in the place of R
         rule = draws.quadrature(f.dtype, f.device)
         scores = [self._scores(features, labels[:, :, i], y_noise, rule).double() for i in range(n_labels)]
         return sum((score.mT @ score for score in scores), start=scores[0].new_zeros(())) / n_labels
 
-    def _scores(self, features: Tensor, y: Tensor, y_noise: Tensor, rule: Quadrature | None) -> Tensor:
-        """Slopes of each row's log-likelihood with respect to the last layer, from its features: `S x B x n_w`."""
-        f = torch.matmul(features, self._head().mT)
+    def _scores(self, features: Features, y: Tensor, y_noise: Tensor, rule: Quadrature | None) -> Tensor:
+        """Slopes of each row's log-likelihood with respect to the weights, from those of f: `S x B x n_w`."""
+        f = torch.matmul(features.last, self._head().mT)
         slopes = add_loss_gradient(f, y, 1 / y_noise, f.new_zeros(len(f)), 1.0, rule).mul_(-y.shape[1])
-        return torch.einsum("sblj,sblq->sbjq", slopes, features).flatten(2)
+        of_last = torch.einsum("sblj,sblq->sbjq", slopes, features.last).flatten(2)
+        return torch.cat([of_last, torch.einsum("sblj,sbljm->sbm", slopes, features.hidden)], dim=2)
 
     def _head_parameter(self, name: str) -> Tensor | None:
         value = self.stack.parameters.get(f"{self.head}.{name}".lstrip("."))
@@ -173,15 +202,23 @@ class LastLayerLaplace(StackPosterior):
         assert weight is not None
         return (weight if bias is None else torch.cat([weight, bias.unsqueeze(2)], dim=2)).unsqueeze(1)
 
-    def _features(self, zeta: Tensor) -> Tensor:
-        """What comes into the last layer, and a one for its bias: `S x D x R x (h + 1)`."""
-        return torch.cat([torch.stack(self._features_of(part)) for part in self.stack._parts(zeta)], dim=2)
+    def _moved(self, moves: Tensor, zeta: Tensor) -> Tensor:
+        """F at `zeta`, `S x D x R x n_x` or `S x 1 x R x n_x`, after `moves` of the weights, `S x D x n_w`."""
+        last, hidden = self._features(zeta)
+        of_last, of_hidden = moves.split([self.n_head_weights, hidden.shape[4]], dim=2)
+        f = torch.matmul(last, (self._head() + of_last.unflatten(2, (-1, last.shape[3]))).mT)
+        axes = "sdrjm" if hidden.shape[1] == f.shape[1] else "sarjm"  # the axis a is one long
+        found: Tensor = f + torch.einsum(f"{axes},sdm->sdrj", hidden, of_hidden)
+        return found
 
-    def _features_of(self, zeta: Tensor) -> list[Tensor]:
-        caught = [into for into, _, _ in self._passes(zeta)]
-        if self._head_parameter("bias") is not None:
-            caught = [nn.functional.pad(values, (0, 1), value=1.0) for values in caught]
-        return [values.unflatten(0, zeta.shape[1:3]) for values in caught]
+    def _features(self, zeta: Tensor) -> Features:
+        """The slopes of f at `zeta`, `S x D x R x n_x`."""
+        last = self._with_one(torch.stack([into for into, _, _ in self._passes(zeta)])).unflatten(1, zeta.shape[1:3])
+        return Features(last, last.new_empty(*last.shape[:3], self._head().shape[2], 0))
+
+    def _with_one(self, values: Tensor) -> Tensor:
+        """A one for the bias of the last layer, where it has one."""
+        return values if self._head_parameter("bias") is None else nn.functional.pad(values, (0, 1), value=1.0)
 
     def _passes(self, zeta: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
         """What comes into the last layer, what comes out of it, and what out of the module, for each network."""
@@ -209,4 +246,7 @@ class LastLayerLaplace(StackPosterior):
             if passes and all(out.shape == f.shape and torch.equal(out, f) for _, out, f in passes):
                 return
             problem = "the output of module is not that of its last nn.Linear"
-        raise ValueError(f"posterior='last_layer_laplace' is about the weights of a linear last layer, but {problem}.")
+        raise ValueError(
+            f"posterior: Laplace's approximation is about networks with a linear last layer, but {problem}. Choose "
+            "another posterior: 'ensemble', 'swag' and 'mean_field' take any module."
+        )

@@ -44,7 +44,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "paper + held-out noise": {"y_noise": "likelihood", "y_noise_every": 10, "held_out": 0.1},
     "paper + interpolated zetas": {"zeta_draws": "interpolated", "n_zeta": 16},
     "paper + longer, falling steps": {"batch_size": 64, "steps": 5000, "learning_rate_decay": 0.6},
-    "paper + last-layer Laplace": {"posterior": "last_layer_laplace", "weight_penalty": 1.0},
+    "paper + linearised Laplace": {"posterior": "linearised_laplace", "weight_penalty": 1.0},
     "ours": {"recipe": "default"},
 }
 
@@ -105,7 +105,10 @@ class CoverageUnit:
 
     def settings(self) -> dict[str, Any]:
         """Everything that the numbers depend on, but for versions and the machine."""
-        return asdict(self) | {"n_test": N_TEST, "arguments": self.arguments()}
+        arguments = self.arguments()
+        if arguments.get("recipe") == "default":  # which may change from version to version
+            arguments |= asdict(settings_for(arguments, SIMULATED[self.problem].n_rows))
+        return asdict(self) | {"n_test": N_TEST, "arguments": arguments}
 
     def run(self, on_progress: Callable[[float], None]) -> tuple[dict[str, pd.DataFrame], dict[str, float]]:
         """Train and evaluate: one row a network."""

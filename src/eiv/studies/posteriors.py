@@ -66,6 +66,7 @@ class PosteriorUnit:
         epochs_share: of the paper's epochs that are trained.
         seed: of the study.
         device: "cpu" or "cuda".
+        timed: whether it has the machine for itself, so that its times mean something; else they are left out.
 
     Examples:
         >>> unit = PosteriorUnit("sine", "eiv", "swag", n_models=10, epochs_share=1.0, seed=0, device="cpu")
@@ -81,6 +82,7 @@ class PosteriorUnit:
     epochs_share: float
     seed: int
     device: str
+    timed: bool = True
 
     @property
     def key(self) -> str:
@@ -109,7 +111,8 @@ class PosteriorUnit:
 
     def settings(self) -> dict[str, Any]:
         """Everything that the numbers depend on, but for versions and the machine."""
-        return self._stack.settings() | asdict(self) | {"members": self.members}
+        own = {name: value for name, value in asdict(self).items() if name != "timed"}
+        return self._stack.settings() | own | {"members": self.members}
 
     def run(self, on_progress: Callable[[float], None]) -> tuple[dict[str, pd.DataFrame], dict[str, float]]:
         """Train and score: one row a model, without scores where training diverged."""
@@ -128,6 +131,8 @@ class PosteriorUnit:
         nothing = dict.fromkeys((*SCORES, "prediction_s"), np.nan)
         table = pd.DataFrame(rows or [{"network": i, **nothing} for i in range(self.n_models)])
         table["training_s"] = (trained - started) / (self.n_models * self.members) if rows else np.nan
+        if not self.timed:
+            table[["training_s", "prediction_s"]] = np.nan
         return {"networks": table}, {"training_s": trained - started, "evaluation_s": ended - trained}
 
     @property
@@ -170,14 +175,15 @@ def study_posteriors(
     epochs_share: float = 1.0,
     device: str = "auto",
     seed: int = 0,
+    times: bool = True,
     restart: bool = False,
     console: Console | None = None,
 ) -> pd.DataFrame:
     r"""Run the study, but for what `folder` holds already, and write its tables.
 
-    .. math:: 10 \text{ data sets} \times 2 \text{ methods} \times 8 \text{ families} \times 10 \text{ networks}
+    .. math:: 10 \text{ data sets} \times 2 \text{ methods} \times 9 \text{ families} \times 10 \text{ networks}
 
-    Units run one at a time, so that their times can be compared.
+    Units run one at a time, so that their times can be compared, or without `times` side by side.
 
     Args:
         folder: for the results.
@@ -188,6 +194,7 @@ def study_posteriors(
         epochs_share: of the paper's epochs that are trained, up to 1.
         device: "auto", "cpu" or "cuda".
         seed: of everything.
+        times: whether they are measured; those of units that `folder` holds already stay as they are.
         restart: whether results of other settings are replaced.
         console: for the progress bar.
 
@@ -210,7 +217,7 @@ def study_posteriors(
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     units = [
-        PosteriorUnit(name, method, family, n_networks, epochs_share, seed, device)
+        PosteriorUnit(name, method, family, n_networks, epochs_share, seed, device, timed=times)
         for name in DATA_SETS
         for method in METHODS
         for family in FAMILIES
@@ -218,7 +225,7 @@ def study_posteriors(
     ]
     if n_ensembles is not None:
         units = [replace(unit, n_models=n_ensembles) if unit.members > 1 else unit for unit in units]
-    run_units(units, folder, console or Console(stderr=True), restart, alone=True)
+    run_units(units, folder, console or Console(stderr=True), restart, alone=times)
     return collect_units(folder, units, _ORDER, (TABLE, UNITS))
 
 

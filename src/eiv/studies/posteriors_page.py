@@ -92,9 +92,9 @@ def _notice(table: pd.DataFrame, units: pd.DataFrame) -> str:
         for column, known in (("dataset", DATA_SETS), ("family", FAMILIES))
         if (gone := [name for name in known if name not in set(table[column])])
     ]
-    fewest, share = int(units["n_models"].min()), float(units["epochs_share"].min())
+    fewest, share = int((units["n_models"] * units["members"]).min()), float(units["epochs_share"].min())
     if fewest < _FEW_NETWORKS:
-        parts.append(f"{fewest} models instead of {_FEW_NETWORKS} for some of the rows")
+        parts.append(f"{fewest} networks instead of {_FEW_NETWORKS} for some of the rows")
     if share < 1:
         parts.append(f"with {share:.2g} of the paper's epochs, so that scores are not those of trained networks")
     return f"This is not the whole study: {'; '.join(parts)}." if parts else ""
