@@ -15,6 +15,7 @@ from eiv.datasets import SIMULATED, simulate
 from eiv.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
 from eiv.inputs import ZETA_DRAWS, ZetaDraws, ZetaPosterior
 from eiv.paper.settings import TRAINING
+from eiv.posteriors import SWAG, LinearisedLaplace, StackPosterior
 from eiv.streams import Streams
 
 SLOPE, X_ERR, Y = 2.0, 0.4, 0.7
@@ -94,6 +95,22 @@ def test_quadrature_with_nodes_further_apart_than_the_noise_has_a_gap():
 def test_known_errors_of_y_count_as_noise():
     known = torch.full((2, 3000, 1), 0.8, dtype=torch.float64)
     assert measure("monte_carlo", 2, 0.6, y_err=known) == pytest.approx(measure("monte_carlo", 2, 1.0))
+
+
+@pytest.mark.parametrize("family", [LinearisedLaplace, SWAG])
+def test_weights_that_vary_only_after_training_count_as_the_point_that_was_trained(family):
+    inputs = ZetaPosterior(torch.linspace(-1, 1, 100).view(1, 100, 1).expand(2, -1, -1), torch.full((2, 1, 1), X_ERR))
+    y, noise, seeds = inputs.mean, torch.full((2, 1), 0.3), SeedSequence(0).spawn(2)
+    draws, found = ZetaDraws.of("monte_carlo", 4, inputs), []
+    for posterior in (family(small_posterior().stack, 1.0), StackPosterior(small_posterior().stack, 1.0)):
+        posterior.begin(Streams(seeds, CPU))
+        for epoch in (1, 2):
+            posterior.observe(epoch, 2)
+        posterior.finish(inputs, y, noise, draws, Streams(seeds, CPU))
+        assert bool(posterior.draw(Streams(seeds, CPU), 1)) == isinstance(posterior, family)
+        found.append(zeta_diagnostics(posterior, inputs, y, noise, draws, Streams(seeds, CPU)))
+    torch.testing.assert_close(found[0].gap, found[1].gap)
+    torch.testing.assert_close(found[0].ess, found[1].ess)
 
 
 def test_few_rows_are_all_looked_at():

@@ -14,6 +14,7 @@ from eiv.inputs import ZetaDraws, ZetaPosterior
 from eiv.noise import with_known_errors
 from eiv.objective import log_likelihood
 from eiv.posteriors import WeightDraw, WeightPosterior
+from eiv.posteriors.base import draw_as_in_training
 from eiv.quadrature import Quadrature
 from eiv.stable import log_mean_exp
 from eiv.streams import Streams
@@ -119,7 +120,7 @@ def zeta_diagnostics(
     size = max(1, _BLOCK_VALUES // (posterior.stack.width * _REPEATS * draws.n_zeta))
     found = []
     for rows in chosen.split(size):
-        zetas, theta = inputs.take(rows.expand(len(y), -1)), posterior.draw(streams, len(rows))
+        zetas, theta = inputs.take(rows.expand(len(y), -1)), draw_as_in_training(posterior, streams, len(rows))
         noise = with_known_errors(y_noise, None if y_err is None else y_err[:, rows])
         likelihood = partial(_likelihood, posterior, zetas, theta, y[:, rows], noise)
         measure = _of_repeats if draws.quadrature(y.dtype) is None else _of_nodes

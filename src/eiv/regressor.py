@@ -70,8 +70,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             `eiv.inputs.ZetaDraws`. Predictions draw independent zetas, as the split of their variance needs.
         posterior: the family of the weight posterior, a name of `eiv.posteriors.FAMILIES`: "bernoulli_dropout" (the
             paper), "gaussian_dropout", "variational_dropout" and "concrete_dropout" (learned rates), "mean_field"
-            (normal weights), "ensemble" (its members are the `n_networks`, two at least), "last_layer_laplace" (the
-            default) and "swag". Each says in its docstring what it learns, costs and misses.
+            (normal weights), "ensemble" (its members are the `n_networks`, two at least), "last_layer_laplace",
+            "linearised_laplace" (the default) and "swag". Each says in its docstring what it learns, costs and misses.
         module: a callable `(n_inputs, n_outputs) -> torch.nn.Module`, with dropout layers of its own for the dropout
             families, or None for the paper's network.
         hidden_units: h of the paper's network; 128 by default.

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -230,3 +231,10 @@ def test_what_the_command_prints_fits_into_80_columns(run, tmp_path, monkeypatch
 def test_without_tables_there_is_no_page(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"coverage\.csv is missing"):
         write_coverage_page(tmp_path)
+
+
+def test_the_page_in_docs_is_that_of_the_results(tmp_path):
+    root = Path(__file__).parents[2]
+    page = write_coverage_page(root / "results" / "coverage", tmp_path / "coverage.md")
+    assert page.read_text() == (root / "docs" / "coverage.md").read_text()
+    assert "What came out of our run" in page.read_text()

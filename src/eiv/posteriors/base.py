@@ -106,6 +106,7 @@ class StackPosterior:
         kept: `{name: S x shape}`, what else describes the posterior.
         shares_draws: whether the rows of a minibatch share one theta, because a theta of their own would cost too
             much; else every row has its own. The zetas of a row share theirs in any case.
+        trains_a_point: whether theta is a point as long as training lasts, and varies only after its end.
         signed_masks: whether masks may be negative.
         fewest_networks: how many networks a model needs for its weights to vary.
 
@@ -120,6 +121,7 @@ class StackPosterior:
     """
 
     shares_draws = False
+    trains_a_point = False
     signed_masks = False
     fewest_networks = 1
 
@@ -322,6 +324,12 @@ class _Squares(torch.autograd.Function):
 def shares_draws(posterior: WeightPosterior) -> bool:
     """Whether the rows of a minibatch share one theta."""
     return isinstance(posterior, StackPosterior) and posterior.shares_draws
+
+
+def draw_as_in_training(posterior: WeightPosterior, streams: Streams, n_draws: int) -> WeightDraw:
+    """Draw theta as often as asked, or nothing where training knows one theta alone."""
+    at_the_end = isinstance(posterior, StackPosterior) and posterior.trains_a_point
+    return {} if at_the_end else posterior.draw(streams, n_draws)
 
 
 def sum_over_units(stack: NetworkStack, values: Tensor) -> Tensor:

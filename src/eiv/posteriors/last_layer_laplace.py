@@ -90,6 +90,7 @@ class LastLayerLaplace(StackPosterior):
     """
 
     shares_draws = True
+    trains_a_point = True
 
     def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
         super().__init__(stack, weight_penalty)
