@@ -18,7 +18,7 @@ from eiv.posteriors.base import StackPosterior, WeightDraw
 from eiv.quadrature import Quadrature
 from eiv.streams import Streams
 
-__all__ = ["Features", "LastLayerLaplace"]
+__all__ = ["LastLayerLaplace"]
 
 _ZETAS = 64  # a row, behind its information
 _MOST_ROWS = 10_000  # whose information is looked at
