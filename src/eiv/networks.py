@@ -201,11 +201,11 @@ class NetworkStack:
         """
         if torch.is_grad_enabled():
             return self._evaluate(masks, zeta)
-        return torch.cat([self._evaluate(masks, part) for part in self._parts(zeta)], dim=2)
+        return torch.cat([self._evaluate(masks, part) for part in self.parts(zeta)], dim=2)
 
-    def _parts(self, zeta: Tensor) -> tuple[Tensor, ...]:
-        """`zeta` cut along R, so that the widest layer of a part does not take too much memory."""
-        most = values_at_once(zeta.device) // (zeta.shape[0] * zeta.shape[1] * self.width)
+    def parts(self, zeta: Tensor, width: int = 0) -> tuple[Tensor, ...]:
+        """`zeta` cut along R, so that the widest layer of a part, or `width`, does not take too much memory."""
+        most = values_at_once(zeta.device) // (zeta.shape[0] * zeta.shape[1] * max(self.width, width))
         parts: tuple[Tensor, ...] = zeta.split(max(1, most), dim=2)
         return parts
 

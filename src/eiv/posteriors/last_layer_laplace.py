@@ -113,7 +113,7 @@ class LastLayerLaplace(StackPosterior):
         n_zeta = 1 if draws is None else draws.n_zeta
         rows = torch.arange(0, y.shape[1], stride, device=y.device)
         information = torch.zeros((), dtype=torch.float64, device=y.device)
-        for some in rows.split(max(1, _BLOCK_VALUES // (max(self.stack.width, self.n_weights) * n_zeta))):
+        for some in rows.split(max(1, _BLOCK_VALUES // (max(self._values_a_row, self.n_weights) * n_zeta))):
             taken = inputs.take(some.expand(len(y), -1))
             noise = y_noise if y_noise.ndim == 2 else y_noise[:, some]
             information = information + (
@@ -151,7 +151,7 @@ class LastLayerLaplace(StackPosterior):
             return super().evaluate(draw, zeta)
         own = zeta[:, :1] if zeta.stride(1) == 0 else zeta  # inputs that all draws share are taken once
         moves = draw["head"] @ self.kept["root"].mT  # S x D x n_w
-        return torch.cat([self._moved(moves, part) for part in self.stack._parts(own)], dim=2)
+        return torch.cat([self._moved(moves, part) for part in self.stack.parts(own, self._values_a_row)], dim=2)
 
     def kl(self) -> Tensor:
         """The penalty of the MAP estimate; once training has ended, with the last layer's normal distribution, `S`."""
@@ -192,6 +192,11 @@ class LastLayerLaplace(StackPosterior):
         slopes = add_loss_gradient(f, y, 1 / y_noise, f.new_zeros(len(f)), 1.0, rule).mul_(-y.shape[1])
         of_last = torch.einsum("sblj,sblq->sbjq", slopes, features.last).flatten(2)
         return torch.cat([of_last, torch.einsum("sblj,sbljm->sbm", slopes, features.hidden)], dim=2)
+
+    @property
+    def _values_a_row(self) -> int:
+        """What `_features` holds at once for a zeta, in values."""
+        return self.stack.width
 
     def _head_parameter(self, name: str) -> Tensor | None:
         value = self.stack.parameters.get(f"{self.head}.{name}".lstrip("."))

@@ -119,6 +119,11 @@ class LinearisedLaplace(LastLayerLaplace):
             found.append((n_outputs, n_inputs + (f"{name}.bias" in self.stack.parameters)))
         return found
 
+    @property
+    def _values_a_row(self) -> int:
+        """What `_features` holds at once for a zeta, in values: slopes, and inputs and outputs of the layers."""
+        return self.n_weights + sum(map(sum, self._sizes()))
+
     def _features(self, zeta: Tensor) -> Features:
         """The slopes of f at `zeta`, `S x D x R x n_x`."""
         return Features(*(torch.stack(same) for same in zip(*map(self._slopes, range(len(zeta)), zeta), strict=True)))
