@@ -1,7 +1,7 @@
 """What the default recipe costs against the paper's, on the simulated sets: `python benchmarks/recipes.py [--write]`.
 
 One network each, by both recipes in turn, round by round; the figures are medians over the rounds. The time of a fit
-holds everything: the prior of the inputs, training, the last layer's covariance, the look at the zetas.
+holds everything: the prior of the inputs, training, the weights' covariance, the look at the zetas.
 """
 
 from __future__ import annotations

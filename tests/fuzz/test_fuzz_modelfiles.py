@@ -25,6 +25,7 @@ MODELS = {
     "mean field": {"x_err": [0.1, 0.0], "posterior": "mean_field"},
     "swag": {"posterior": "swag", "epochs": 4},
     "laplace": {"x_err": 0.1, "posterior": "last_layer_laplace", "dtype": "float64"},
+    "linearised": {"x_err": 0.1, "posterior": "linearised_laplace"},
     "ensemble": {"posterior": "ensemble", "n_networks": 2},
     "concrete": {"posterior": "concrete_dropout"},
 }

@@ -75,3 +75,14 @@ def test_errors_from_repeats_give_the_true_slope():
     settings = {"input_prior": "normal", "zeta_draws": "gauss_hermite"}
     assert 0.97 < slope(repeats.X, y, X_err=repeats.X_err, **settings) < 1.03
     assert slope(repeats.X, y) < 0.92  # the mean of 1 / (1 + 0.25 / n) over n = 1, 2, 3 is 0.87
+
+
+def test_errors_of_each_group_give_the_true_slope_too():
+    """Ten repeats each, half of them by an instrument that is four times as good; errors known to a quarter or so."""
+    random, zeta, y = normal_inputs()
+    groups, scatter = np.repeat(np.arange(N_ROWS), 10), np.where(np.arange(N_ROWS) % 2, 0.5, 2.0)
+    X = zeta[groups] + scatter[groups, None] * random.standard_normal((len(groups), 1))
+    repeats = errors_from_repeats(X, groups, by_group=True)
+    settings = {"input_prior": "normal", "zeta_draws": "gauss_hermite"}
+    assert 0.96 < slope(repeats.X, y, X_err=repeats.X_err, **settings) < 1.04
+    assert slope(repeats.X, y) < 0.88  # (1 + 1) / (1 + 0.4 + 1 + 0.025) = 0.82

@@ -57,6 +57,28 @@ def test_with_errors_in_x_it_has_the_information_of_the_exact_likelihood():
     assert exact[1, 1] < 0.7 * naive[1, 1]  # what errors in x take from the information is not small
 
 
+@pytest.mark.parametrize(("n_features", "x_err"), [(2, 0.2), (4, 0.1)])
+def test_drawn_zetas_of_several_features_have_it_too(n_features, x_err):
+    """As above with v = sigma_y^2 + sum w_i^2 sigma_x^2, and zetas that are drawn."""
+    x = torch.tensor(np.random.default_rng(0).uniform(-1, 1, (1, 2000, n_features)))
+    y_noise, seeds = torch.tensor([[0.2]], dtype=F64), SeedSequence(0).spawn(1)
+    stack = NetworkStack(lambda: nn.Linear(n_features, 1), n_features, 1, seeds, CPU, F64)
+    posterior = LastLayerLaplace(stack, weight_penalty=0.5)
+    for value, number in zip(posterior.parameters, (1.0, 0.1), strict=True):
+        value.data.fill_(number)
+    inputs = ZetaPosterior(x, torch.full((1, 1, n_features), x_err, dtype=F64))
+    slopes = torch.cat([x, torch.ones_like(x[..., :1])], dim=2)[0]
+    variance = 0.04 + n_features * x_err**2
+    of_variance = torch.tensor([2 * x_err**2] * n_features + [0.0], dtype=F64)  # its slopes
+    exact = slopes.T @ slopes / variance + torch.eye(n_features + 1, dtype=F64)
+    exact += 2000 * torch.outer(of_variance, of_variance) / (2 * variance**2)
+    posterior.finish(inputs, 0 * x[..., :1], y_noise, ZetaDraws.of("informed", 32, inputs), Streams(seeds, CPU, F64))
+    found = posterior.state["root"][0].square().sum(0).sqrt()
+    expected = torch.linalg.inv(exact).diagonal().sqrt()
+    # 8,000 labels tell a standard deviation to sqrt(1 / 16,000); 256 zetas leave a bias of some per cent.
+    torch.testing.assert_close(found, expected, rtol=0.06, atol=0)
+
+
 @pytest.mark.parametrize("between", [None, torch.rand(9, 4, dtype=F64)])
 def test_slopes_are_those_of_autograd(between):
     """Of the bound, for several outputs, which share what is known of zeta."""

@@ -150,6 +150,28 @@ def test_it_knows_what_the_last_layer_alone_does_not():
     assert both[1].mean() > 1.2 * both[0].mean()
 
 
+class HeadFirst(nn.Module):
+    """A network that defines its last layer first, and has one that nothing comes to."""
+
+    def __init__(self, unused):
+        super().__init__()
+        self.out, self.first = nn.Linear(4, 1), nn.Linear(2, 4)
+        if unused:
+            self.aside = nn.Linear(7, 7)
+
+    def forward(self, x):
+        return self.out(torch.tanh(self.first(x)))
+
+
+def test_layers_count_that_a_pass_comes_to_in_the_order_of_their_calls():
+    shapes = []
+    for unused in (False, True):
+        posterior = linearised(lambda unused=unused: HeadFirst(unused), n_outputs=1)
+        assert (posterior.head, posterior.hidden) == ("out", ["first"])
+        shapes.append(posterior.kept["root"].shape)
+    assert shapes[0] == shapes[1]
+
+
 def test_the_epistemic_part_shrinks_as_the_data_grow():
     expected = np.sqrt(np.trace(Linear(400).covariance) / np.trace(Linear(40).covariance))
     assert shrinkage("linearised_laplace", epochs=200) == pytest.approx(expected, rel=5 * (2 / 2000) ** 0.5)

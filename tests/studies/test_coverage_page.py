@@ -194,15 +194,17 @@ def test_what_the_methods_change_comes_from_the_table_of_units(tmp_path):
 
 
 def test_a_part_of_the_study_says_what_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(coverage_page, "REMARKS", ("All is well.",))
     made_up(tmp_path, problems=["sine"], methods=["non-EiV", "ours"], n_realisations=1, n_networks=2)
     text = write_coverage_page(tmp_path).read_text()
     assert "without 'linear', 'quadratic', 'cubic'; without 'paper', " in html.unescape(text)
     assert "1 instead of 10 realisations of the data; 2 instead of 5 networks for each of them" in text
-    assert "All is well." not in text  # remarks are on the whole study
+    assert "What came out" not in text
     monkeypatch.setattr(coverage_page, "SIMULATED", {"sine": SIMULATED["sine"]})
     made_up(tmp_path, problems=["sine"])
-    assert "All is well." in write_coverage_page(tmp_path).read_text()
+    (tmp_path / "remarks.md").write_text("All is\nwell.\n\nAlmost.\n")
+    text = write_coverage_page(tmp_path).read_text()
+    assert "What came out" in text
+    assert "<p>All is well.</p>" in text
 
 
 def test_report_writes_markdown_too(run, tmp_path):  # noqa: F811
@@ -237,4 +239,4 @@ def test_the_page_in_docs_is_that_of_the_results(tmp_path):
     root = Path(__file__).parents[2]
     page = write_coverage_page(root / "results" / "coverage", tmp_path / "coverage.md")
     assert page.read_text() == (root / "docs" / "coverage.md").read_text()
-    assert "What came out of our run" in page.read_text()
+    assert "What came out" in page.read_text()

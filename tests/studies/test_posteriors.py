@@ -205,14 +205,17 @@ def test_report_makes_the_page_again(run, tmp_path):  # noqa: F811
 
 
 def test_a_part_of_the_study_says_what_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(posteriors_page, "ADVICE", ("Take any.",))
     made_up(tmp_path, data_sets=["yacht"], families=["swag", "ensemble"])
     text = write_posteriors_page(tmp_path).read_text()
     assert "This is not the whole study: without linear, quadratic" in text
-    assert "Take any." not in text  # advice is that of the whole study
+    assert "Which family when" not in text
     monkeypatch.setattr(posteriors_page, "DATA_SETS", ("yacht",))
     made_up(tmp_path, data_sets=["yacht"])
-    assert "Take any." in write_posteriors_page(tmp_path).read_text()
+    (tmp_path / "remarks.md").write_text("Take any.\n")
+    text = write_posteriors_page(tmp_path).read_text()
+    assert "This is not the whole study" not in text
+    assert "Which family when" in text
+    assert "Take any." in text
 
 
 def test_what_the_command_prints_fits_into_80_columns(run, tmp_path, monkeypatch):  # noqa: F811

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eiv.cli.options import FitOptions
 from eiv.tables import ErrorSpec, ErrorTerm, Source, TableError
-from eiv.tables.errorspec import split_error
+from eiv.tables.errorspec import about, split_error
 from eiv.tables.reading import check_columns, read_rows
 
 if TYPE_CHECKING:
@@ -49,8 +49,9 @@ class TrainingTable:
 
         target = str(options.target)
         features, left_out = _features(source, options)
-        kept = ErrorSpec.parse(options.x_err_of_file, features, source.columns).terms
-        spec = ErrorSpec.parse(options.x_err, features, source.columns, kept)
+        with about(source.path):
+            kept = ErrorSpec.parse(options.x_err_of_file, features, source.columns).terms
+            spec = ErrorSpec.parse(options.x_err, features, source.columns, kept)
         rows = read_rows(source)
         numbers = {name: rows.numbers(name) for name in (*features, target)}
         used = numbers | {name: rows.numbers(name) for name in spec.columns}
@@ -150,8 +151,9 @@ def _features(source: Source, options: FitOptions) -> tuple[list[str], dict[str,
         raise TableError(f"{both[0]!r} cannot be a feature and be left out at once.")
     left_out = {target: "target"}
     for text in (*options.x_err, *options.x_err_of_file):  # a column of errors is no feature, used or not
-        feature, value = split_error(text, source.columns)
-        column = None if feature is None else ErrorTerm.parse(value, source.columns).column
+        with about(source.path):
+            feature, value = split_error(text, source.columns)
+            column = None if feature is None else ErrorTerm.parse(value, source.columns, text).column
         if feature == target:
             raise TableError(f"--x-err {text}: {target!r} is the target; errors of the inputs are asked for.")
         if column == target:

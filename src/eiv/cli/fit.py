@@ -127,10 +127,10 @@ def _fit(data: Path, told: dict[str, Any], config: Path | None, out: Path | None
     train, test = _split(table, options)
     final, scored = _fitted(model, table, train, test, options.refit)
     scores = None if scored is None else _scores(scored, table, test)
+    notes = _notes(data, table, options, scores, len(train) if not options.refit else len(table.y))
+    save_model(final, out, notes)  # before anything more is printed: whoever reads that may have gone
     if scores is not None:
         _show_scores(scores, table)
-    notes = _notes(data, table, options, scores, len(train) if not options.refit else len(table.y))
-    save_model(final, out, notes)
     console.print(f"Model: {escape(str(out))}   ({time.perf_counter() - started:.0f} s)", highlight=False)
 
 

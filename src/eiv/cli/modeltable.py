@@ -120,7 +120,7 @@ def _errors(
 ) -> ErrorSpec | None:
     """The errors that were told now, and else at the fit; None where the model knows them itself."""
     from eiv.tables import ErrorSpec, ErrorTerm  # noqa: PLC0415
-    from eiv.tables.errorspec import split_error  # noqa: PLC0415
+    from eiv.tables.errorspec import about, split_error  # noqa: PLC0415
 
     if not x_err:
         return None if kept is None or kept.is_constant else kept
@@ -130,11 +130,13 @@ def _errors(
     elif model.x_err_ is not None and np.ndim(model.x_err_) == 1:
         terms = {name: ErrorTerm("absolute", float(error)) for name, error in zip(features, model.x_err_, strict=True)}
     else:  # errors of each row, or correlated ones: there is no term to keep
-        named = {feature for feature, _ in (split_error(text, source.columns) for text in x_err)}
+        with about(source.path):
+            named = {feature for feature, _ in (split_error(text, source.columns) for text in x_err)}
         missing = [name for name in features if name not in named and None not in named]
         if missing:
             raise ValueError(f"--x-err: {model_file} holds no error of {missing[0]!r} by itself; give one.")
-    spec = ErrorSpec.parse(x_err, features, source.columns, terms)
+    with about(source.path):
+        spec = ErrorSpec.parse(x_err, features, source.columns, terms)
     if any(term.kind == "spread" for term in spec.terms.values()):
         if not _are_spreads(spreads, features):
             raise ValueError(f"--x-err: {model_file} does not know the spread of its training rows; give numbers.")

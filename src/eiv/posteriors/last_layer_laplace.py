@@ -20,8 +20,8 @@ from eiv.streams import Streams
 
 __all__ = ["LastLayerLaplace"]
 
-_ZETAS = 64  # a row, behind its information
-_MOST_ROWS = 10_000  # whose information is looked at
+_ZETAS = 256  # a row in each of two sets, behind its information, where there is no quadrature
+_MOST_ROWS, _MOST_DRAWN_ROWS = 10_000, 2_000  # whose information is looked at, and where there is no quadrature
 _LABELS, _LEAST_LABELS = 2_000, 4  # that are drawn in all, and for a row
 _BLOCK_VALUES = 2**21  # of the widest layer, in one pass
 _LEAST_PRECISION = 1e-8  # as a share of the largest, where there is no prior
@@ -68,13 +68,13 @@ class LastLayerLaplace(StackPosterior):
     rows (10,000 of them at most) and a matrix of :math:`n_y (h + 1)` rows, which is taken apart. A prediction needs one
     pass through the network for all thetas. All rows share a theta, and all zetas.
 
-    The epistemic part shrinks as 1 / N. Exact for a network without hidden layer and exact inputs. Otherwise it leaves
+    The epistemic variance shrinks as 1 / N. Exact for a network without hidden layer and exact inputs. Otherwise it leaves
     out what the data leave open about the hidden layers, and is too small far from the data, where ReLU features
     grow without being told apart.
 
     Args:
         stack: the S networks; what the last `nn.Linear` returns must be the output.
-        weight_penalty: 1 / (2 lambda_theta^2).
+        weight_penalty: 1 / (2 lambda_theta^2); with 0 nothing bounds what the data do not tell.
 
     Examples:
         >>> from numpy.random import SeedSequence
@@ -94,8 +94,8 @@ class LastLayerLaplace(StackPosterior):
 
     def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
         super().__init__(stack, weight_penalty)
-        linear = [name for name, layer in stack.template.named_modules() if type(layer) is nn.Linear]
-        self.head = linear[-1] if linear else None
+        called = self._called_layers()
+        self.head = called[-1] if called else None
         self._check_head()
 
     def begin(self, streams: Streams) -> None:
@@ -107,13 +107,14 @@ class LastLayerLaplace(StackPosterior):
         self, inputs: ZetaPosterior, y: Tensor, y_noise: Tensor, draws: ZetaDraws | None, streams: Streams
     ) -> None:
         """Find C, and keep a root of it: `root`, `S x n_w x n_w`; w stands as `n_y x (h + 1)`, the bias last."""
-        stride = -(-y.shape[1] // _MOST_ROWS)
+        most_rows = _MOST_ROWS
         if draws is not None and draws.quadrature(y.dtype) is None:
-            draws = ZetaDraws.of("stratified", max(_ZETAS, draws.n_zeta), inputs)
+            draws, most_rows = ZetaDraws.of("stratified", max(_ZETAS, draws.n_zeta), inputs), _MOST_DRAWN_ROWS
+        stride = -(-y.shape[1] // most_rows)
         n_zeta = 1 if draws is None else draws.n_zeta
         rows = torch.arange(0, y.shape[1], stride, device=y.device)
         information = torch.zeros((), dtype=torch.float64, device=y.device)
-        for some in rows.split(max(1, _BLOCK_VALUES // (max(self._values_a_row, self.n_weights) * n_zeta))):
+        for some in rows.split(max(1, _BLOCK_VALUES // (max(self.stack.width, self.n_weights) * n_zeta))):
             taken = inputs.take(some.expand(len(y), -1))
             noise = y_noise if y_noise.ndim == 2 else y_noise[:, some]
             information = information + (
@@ -122,7 +123,7 @@ class LastLayerLaplace(StackPosterior):
                 else self._simulated_information(taken, noise, draws, streams, -(-_LABELS // len(rows)))
             )
         values, vectors = torch.linalg.eigh(information * (y.shape[1] / len(rows)))
-        precisions = values.clamp_min(0) + 2 * self.weight_penalty  # rounding
+        precisions = values.clamp_min(0) + 2 * self.weight_penalty  # rounding, and the scatter of drawn zetas
         precisions = torch.maximum(precisions, _LEAST_PRECISION * precisions.amax(1, keepdim=True))
         root = vectors * precisions.rsqrt().unsqueeze(1) @ vectors.mT  # the symmetric one, which is unique
         self.kept["root"] = root.to(y.dtype)
@@ -181,10 +182,18 @@ class LastLayerLaplace(StackPosterior):
         f = super().evaluate({}, own)  # S x B x labels x n_y
         noise = y_noise.unsqueeze(1) if y_noise.ndim == 2 else y_noise
         labels = f + noise.unsqueeze(2) * streams.normal(*f.shape[1:])
-        features = self._features(inputs.draw(draws.base(streams, n_rows)))  # with L zetas in the place of R
         rule = draws.quadrature(f.dtype, f.device)
-        scores = [self._scores(features, labels[:, :, i], y_noise, rule).double() for i in range(n_labels)]
-        return sum((score.mT @ score for score in scores), start=scores[0].new_zeros(())) / n_labels
+        # The square of a score that is drawn holds the variance of the draw; the product of two of them does not.
+        sets = [
+            self._features(inputs.draw(draws.base(streams, n_rows)))  # with L zetas in the place of R
+            for _ in range(2 if rule is None else 1)
+        ]
+        found = torch.zeros((), dtype=torch.float64, device=f.device)
+        for i in range(n_labels):
+            scores = [self._scores(features, labels[:, :, i], y_noise, rule).double() for features in sets]
+            product = scores[0].mT @ scores[-1]
+            found = found + (product + product.mT) / (2 * n_labels)
+        return found
 
     def _scores(self, features: Features, y: Tensor, y_noise: Tensor, rule: Quadrature | None) -> Tensor:
         """Slopes of each row's log-likelihood with respect to the weights, from those of f: `S x B x n_w`."""
@@ -241,14 +250,27 @@ class LastLayerLaplace(StackPosterior):
         return [(into, out, f) for (into, out), f in zip(caught, outputs, strict=False)]
 
     @torch.no_grad()
+    def _called_layers(self) -> list[str]:
+        """The names of the linear layers with weights to train, in the order in which a pass comes to them."""
+        template, called = copy.deepcopy(self.stack.template), []
+        for name, layer in template.named_modules():
+            if type(layer) is nn.Linear and f"{name}.weight".lstrip(".") in self.stack.parameters:
+                layer.register_forward_pre_hook(lambda *_, name=name: called.append(name))
+        state = self.stack.parameters | self.stack.constants | self._no_masks()
+        functional_call(template, {name: value[0] for name, value in state.items()}, (self._few_zetas()[0, 0],))
+        return called
+
+    def _few_zetas(self) -> Tensor:
+        like, n_inputs = next(iter(self.stack.parameters.values())), self.stack.n_inputs
+        zeta = torch.linspace(-1, 1, 2 * n_inputs, dtype=like.dtype, device=like.device)
+        return zeta.reshape(1, 1, 2, n_inputs).expand(len(like), -1, -1, -1)
+
+    @torch.no_grad()
     def _check_head(self) -> None:
         """See to it that the output is linear in the weights of the last layer."""
         problem = "module has no nn.Linear with weights to train"
-        if self.head is not None and self._head_parameter("weight") is not None:
-            like, n_inputs = next(iter(self.stack.parameters.values())), self.stack.n_inputs
-            zeta = torch.linspace(-1, 1, 2 * n_inputs, dtype=like.dtype, device=like.device)
-            zeta = zeta.reshape(1, 1, 2, n_inputs).expand(len(like), -1, -1, -1)
-            passes = self._passes(zeta)
+        if self.head is not None:
+            passes = self._passes(self._few_zetas())
             if passes and all(out.shape == f.shape and torch.equal(out, f) for _, out, f in passes):
                 return
             problem = "the output of module is not that of its last nn.Linear"

@@ -26,11 +26,11 @@ class LinearisedLaplace(LastLayerLaplace):
     .. math::
         f_\theta(\zeta) = f_{\hat\theta}(\zeta) + \nabla_\theta f_{\hat\theta}(\zeta) \cdot (\theta - \hat\theta),
         \qquad
-        \theta_l = \hat\theta_l + \frac{1}{\sqrt{K L}} \sum_{k=1}^{K} \delta_{lk}\, u_{lk} v_{lk}^T,
+        \theta_l = \hat\theta_l + \frac{1}{\sqrt{M H}} \sum_{k=1}^{M} \delta_{lk}\, u_{lk} v_{lk}^T,
         \qquad (w, \delta) \sim \mathcal{N}\big((\hat w, 0), C\big)
 
-    The weights w of the last layer all vary. The weights :math:`\theta_l` of each of L hidden layers, its bias among
-    them, vary along K = 64 random directions, products of two vectors of standard normal numbers that are drawn once a
+    The weights w of the last layer all vary. The weights :math:`\theta_l` of each of H hidden layers, its bias among
+    them, vary along M = 64 random directions, products of two vectors of standard normal numbers that are drawn once a
     network. The prior :math:`\delta \sim \mathcal{N}(0, \lambda_\theta^2)` gives f the spread that the weights of one
     hidden layer give it under theirs, a mean over the layers, however many there are. C is found as by
     `LastLayerLaplace`, from the Fisher information of the EiV likelihood, and so is the divergence:
@@ -39,21 +39,21 @@ class LinearisedLaplace(LastLayerLaplace):
               - \frac12 \log\det \frac{C}{\lambda_\theta^2} - \frac{n_w}{2} + \mathrm{const}
 
     Slopes come from one pass forwards and one backwards for each output: for a layer with inputs h and slopes g of f
-    with respect to its outputs, that along a direction is :math:`(g \cdot u) (h \cdot v) / \sqrt{K L}`. Training costs
+    with respect to its outputs, that along a direction is :math:`(g \cdot u) (h \cdot v) / \sqrt{M H}`. Training costs
     what `LastLayerLaplace` does, and a prediction two to three times as much; it needs no pass for each theta. All rows
     share a theta, and all zetas. What is not the weight or bias of an `nn.Linear` stays a point.
 
-    The epistemic part shrinks as 1 / N. Exact for a network without hidden layer and exact inputs. Otherwise it is that
+    The epistemic variance shrinks as 1 / N. Exact for a network without hidden layer and exact inputs. Otherwise it is that
     of a model that is linear in its weights: it tends to be too large rather than too small, since training stops at
     smooth functions more often than the prior does.
 
     Args:
         stack: the S networks; what the last `nn.Linear` returns must be the output.
-        weight_penalty: 1 / (2 lambda_theta^2).
+        weight_penalty: 1 / (2 lambda_theta^2); with 0 nothing bounds what the data do not tell.
 
     Attributes:
         hidden: the names of the hidden layers that vary.
-        n_directions: K.
+        n_directions: M.
 
     Examples:
         >>> from numpy.random import SeedSequence
@@ -72,11 +72,7 @@ class LinearisedLaplace(LastLayerLaplace):
 
     def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
         super().__init__(stack, weight_penalty)
-        self.hidden = [
-            name
-            for name, layer in stack.template.named_modules()
-            if type(layer) is nn.Linear and name != self.head and f"{name}.weight" in stack.parameters
-        ]
+        self.hidden = [name for name in dict.fromkeys(self._called_layers()) if name != self.head]
 
     @torch.no_grad()
     def finish(
@@ -97,14 +93,14 @@ class LinearisedLaplace(LastLayerLaplace):
         return super().kept_shapes(found) | self._shapes_of_directions()
 
     def directions(self) -> list[tuple[str, Tensor, Tensor]]:
-        """Of each hidden layer the name, u over the root of K L, and v: `S x out x K`, `S x (in + 1) x K`."""
+        """Of each hidden layer the name, u over the root of M H, and v: `S x out x M`, `S x (in + 1) x M`."""
         left = self.kept["left"].split([out for out, _ in self._sizes()], dim=1)
         right = self.kept["right"].split([into for _, into in self._sizes()], dim=1)
         scale = (self.n_directions * max(1, len(self.hidden))) ** -0.5
         return [(name, scale * u, v) for name, u, v in zip(self.hidden, left, right, strict=True)]
 
     def _shapes_of_directions(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of u and v, `S x all outputs x K` and `S x all inputs x K`."""
+        """The shapes of u and v, `S x all outputs x M` and `S x all inputs x M`."""
         n_networks = self.stack.n_networks
         return {
             "left": (n_networks, sum(out for out, _ in self._sizes()), self.n_directions),
@@ -121,8 +117,8 @@ class LinearisedLaplace(LastLayerLaplace):
 
     @property
     def _values_a_row(self) -> int:
-        """What `_features` holds at once for a zeta, in values: slopes, and inputs and outputs of the layers."""
-        return self.n_weights + sum(map(sum, self._sizes()))
+        """What `_features` holds at once for a zeta, in values: slopes, inputs and outputs, with copies."""
+        return 4 * (self.n_weights + sum(map(sum, self._sizes())))
 
     def _features(self, zeta: Tensor) -> Features:
         """The slopes of f at `zeta`, `S x D x R x n_x`."""

@@ -16,7 +16,7 @@ from eiv.report import sections
 from eiv.report.contributions import Budget
 from eiv.report.curves import curves
 from eiv.report.labels import Comparison
-from eiv.report.provenance import header_lines, held_out_scores, output_names
+from eiv.report.provenance import header_lines, held_out_scores, output_names, settings_of
 from eiv.report.ranges import Ranges
 from eiv.report.sample import Sample, predict
 from eiv.report.sections import Output
@@ -72,7 +72,7 @@ def write_model_page(
     for i, output in enumerate(outputs):
         found = [sections.curves_section(output, model)]
         if output.labels is not None:
-            found += [] if learned else [sections.calibration_section(output.labels)]
+            found.append(sections.calibration_section(output.labels, learned))
             found.append(sections.residuals_section(output, output.labels))
         found.append(sections.budget_section(output, where))
         parts += found if len(outputs) == 1 else [_named(section, i, output.name) for section in found]
@@ -185,7 +185,7 @@ def _notice(header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample
         scores = "the scores on rows held out, below" if held_out_scores(header["notes"]) else "rows that are new to it"
         return (
             f"The model was fitted to a table of the same name, {sample.name}. On rows that it has learned from, "
-            f"residuals look better than on new ones, and calibration says nothing; what counts are {scores}."
+            f"residuals and calibration look better than on new ones; what counts are {scores}."
         )
     return ""
 
@@ -209,5 +209,4 @@ def _provenance(header: Mapping[str, Any], more: Sequence[tuple[str, str]]) -> S
 
 
 def _settings(header: Mapping[str, Any]) -> dict[str, Any]:
-    values = header["settings"] | header["changed_since_fit"]
-    return {name: "…" if isinstance(value, dict) else value for name, value in values.items()}
+    return {name: "…" if isinstance(value, dict) else value for name, value in settings_of(header).items()}

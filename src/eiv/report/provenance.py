@@ -32,13 +32,19 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("networks", f"{header['n_networks']}, {_network(header['settings'])}"),
         ("training", f"{training['epochs']} epochs, loss {training['first_loss']:.4g} to {training['last_loss']:.4g}"),
         ("noise of the target", noise),
-        ("settings", _settings(header["settings"] | header["changed_since_fit"])),
+        ("settings", _settings(settings_of(header))),
         ("seed", str(header["seed"] if told_seed is None else told_seed)),
     ]
     scores = notes.get("holdout")
     if isinstance(scores, dict):
         lines.append(("on rows held out", ", ".join(f"{name} {_plain(value)}" for name, value in scores.items())))
     return lines
+
+
+def settings_of(header: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings: those of the fit, the recipe's among them, and what was set since."""
+    changed = {name: value for name, value in header["changed_since_fit"].items() if value is not None}
+    return {**header["settings"], **changed}
 
 
 def held_out_scores(notes: Mapping[str, Any]) -> dict[str, float] | None:
@@ -77,9 +83,13 @@ def _network(settings: Mapping[str, Any]) -> str:
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
-    """Those that are not the default ones; the seed has a line of its own."""
+    """The recipe, what characterises it, and what is not as it says; networks, length and seed have other lines."""
     from eiv import EiVRegressor  # noqa: PLC0415
+    from eiv.recipes import RECIPES  # noqa: PLC0415
 
-    default = EiVRegressor().get_params(deep=False)
-    changed = {name: value for name, value in settings.items() if value != default.get(name) and name != "random_state"}
-    return ", ".join(f"{name}={value if not isinstance(value, dict) else '...'}" for name, value in changed.items())
+    default = EiVRegressor().get_params(deep=False) | RECIPES[settings["recipe"]][0]
+    shown = {name: settings[name] for name in ("recipe", "posterior", "input_prior", "zeta_draws", "y_noise")}
+    by_rows = [name for name, value in RECIPES[settings["recipe"]][0].items() if value is None]
+    elsewhere = {"random_state", "module", "hidden_units", "n_hidden", "n_networks", *by_rows}
+    shown |= {name: value for name, value in settings.items() if value != default.get(name) and name not in elsewhere}
+    return ", ".join(f"{name}={'an array' if isinstance(value, dict) else value}" for name, value in shown.items())

@@ -85,8 +85,8 @@ def curves_section(output: Output, model: EiVRegressor) -> Section:
     return Section("curves", "The curve along each input", text, shown, legend=legend)
 
 
-def calibration_section(found: Comparison) -> Section:
-    """Whether intervals hold as many labels as they should."""
+def calibration_section(found: Comparison, learned: bool) -> Section:
+    """Whether intervals hold as many labels as they should; without a verdict where the model has learned them."""
     covered, chance = found.covered(_SHOWN_LEVELS), found.chance(_SHOWN_LEVELS)
     rows = [
         [
@@ -101,7 +101,9 @@ def calibration_section(found: Comparison) -> Section:
         "An uncertainty means what it says where the interval at 95 % holds 95 % of the labels, and likewise "
         "at every other level: where the red line stays in the grey band. Below it the model is too sure of itself, "
         "above it too cautious.",
-        f"{calibration_sentence(found)} {_elsewhere(found)}",
+        "The model has learned from these rows, so this is no test: on new rows fewer labels lie in their intervals."
+        if learned
+        else f"{calibration_sentence(found)} {_elsewhere(found)}",
         f"Residuals divided by their uncertainty spread by {spread:.2f}, where 1 is right.",
     ]
     table = HtmlTable("Labels inside their interval", ("level", "inside", "expected, within chance"), rows)

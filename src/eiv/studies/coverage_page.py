@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,35 +19,13 @@ from eiv.plotting import COLOURS, LINES, MARKERS, new_figure, styled
 from eiv.studies.coverage import LEVELS, METHODS, TABLE, UNITS
 from eiv.studies.goals import GOALS, OURS, PAPER, Goal, summarise
 from eiv.studies.page import Drawing, Section, StudyPage, provenance_table, write_study_page
-from eiv.studies.results import read_tables
+from eiv.studies.results import read_remarks, read_tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["REMARKS", "write_coverage_page"]
+__all__ = ["write_coverage_page"]
 
-REMARKS = (  # what came out of the full run in results/coverage
-    "The default recipe misses no goal by more than the scatter of ten data sets. Both kinds of interval cover 0.941 "
-    "to 0.966 of the truth on all eight problems, where the paper's recipe covers 0.68 to 0.95. Three numbers stand "
-    "at their bound and cannot be told from it: the RMSE on linear with uniform ζ and on quadratic with normal ζ "
-    "(1.060 and 1.068 of the limit; 1.059 and 1.054 of the best prediction on the same test points), and the error of "
-    "f on sine with normal ζ (0.52 of the paper's).",
-    "The mixture prior straightens the curve: on cubic the error of f falls from 0.110 to 0.071 with uniform ζ and "
-    "from 0.199 to 0.132 with normal ζ. More steps with a falling step size bring the RMSE to 0.99 to 1.09 of the "
-    "limit. The output noise less what the input errors explain (residual noise) brings labels from 0.97 to 0.99 "
-    "covered to 0.92 to 0.96. Laplace's approximation repairs what dropout does to the quantiles: on quadratic with "
-    "normal ζ they cover 0.944 of the truth instead of 0.679.",
-    "Not every ingredient helps alone. Under dropout noise and five random zetas the bound has no use for a small "
-    "σ_y: finding σ_y by it, with or without rows held out, leaves σ_y at 34 to 39 times its value on sine and makes "
-    "f worse. Exact integration alone does harm on sine with normal ζ (0.63 of the truth covered), since σ_y := RMSE "
-    "is then 59 times too large. Together they find σ_y to 7 % on linear, quadratic and cubic, and to a factor of 1.4 "
-    "and 3.6 on sine, where the input errors scatter labels by 37 times as much.",
-    "The recipe was chosen with these problems in view, on other data sets of theirs. So was the weight of the hidden "
-    "layers in Laplace's approximation: with the last layer alone quantile intervals cover 0.885 on sine with normal "
-    "ζ, and with hidden layers that vary by the whole of their prior, not its share of 1 / √4, moment intervals cover "
-    "0.978 on quadratic with normal ζ. That it holds elsewhere is checked on two other problems in tests/guarantees "
-    "and, for labels, on nine real data sets in docs/benchmarks.md.",
-)
 NON_EIV = "non-EiV"
 FULL = {"realisations of the data": 10, "networks for each of them": 5}
 MARKS: dict[Verdict, str] = {"holds": "✓", "does not hold": "✗", "cannot tell": "?"}
@@ -118,14 +96,14 @@ def write_coverage_page(folder: Path, out: Path | None = None) -> Path:
     """
     table, units = read_tables(folder, "coverage", (TABLE, UNITS))
     with styled():
-        page = _page(table, units)
+        page = _page(table, units, read_remarks(folder))
     return write_study_page(page, out or folder / "report.html")
 
 
-def _page(table: pd.DataFrame, units: pd.DataFrame) -> StudyPage:
+def _page(table: pd.DataFrame, units: pd.DataFrame, remarks: Sequence[str]) -> StudyPage:
     summary, notice = summarise(table), _notice(table, units)
     sections = [
-        Section("What came out of our run", REMARKS) if REMARKS and not notice else None,
+        Section("What came out", remarks) if remarks else None,
         _goals(summary),
         Section("Coverage of the truth", figures=[_coverage(summary), _calibration(summary)]),
         Section("Prediction, curve and output noise", figures=_accuracy(summary)),

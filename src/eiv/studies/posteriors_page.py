@@ -17,14 +17,13 @@ from eiv.plotting import COLOURS, LABELS, MARKERS, new_figure, styled
 from eiv.posteriors import FAMILIES
 from eiv.studies.page import Drawing, Section, StudyPage, provenance_table, write_study_page
 from eiv.studies.posteriors import DATA_SETS, MEMBERS, SCORES, TABLE, UNITS
-from eiv.studies.results import read_tables
+from eiv.studies.results import read_remarks, read_tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["ADVICE", "write_posteriors_page"]
+__all__ = ["write_posteriors_page"]
 
-ADVICE: tuple[str, ...] = ()  # which family when: paragraphs for the page of a full run
 _KEYS = ["dataset", "method", "family"]
 FIRST = "bernoulli_dropout"  # what the others are compared with
 _PANELS = 5  # side by side, at most
@@ -50,14 +49,14 @@ def write_posteriors_page(folder: Path, out: Path | None = None) -> Path:
     """
     table, units = read_tables(folder, "posteriors", (TABLE, UNITS))
     with styled():
-        page = _page(table, units)
+        page = _page(table, units, read_remarks(folder))
     return write_study_page(page, out or folder / "report.html")
 
 
-def _page(table: pd.DataFrame, units: pd.DataFrame) -> StudyPage:
+def _page(table: pd.DataFrame, units: pd.DataFrame, remarks: Sequence[str]) -> StudyPage:
     notice = _notice(table, units)
     sections = [
-        Section("Which family when", ADVICE) if ADVICE and not notice else None,
+        Section("Which family when", remarks) if remarks else None,
         Section("Overview", _overview_text(table), tables=[overview(table)]),
         _simulated(table),
         _labels(table),

@@ -11,7 +11,7 @@ import pandas as pd
 from eiv.files import written_whole
 from eiv.runs import Unit, read_unit
 
-__all__ = ["collect_units", "read_tables"]
+__all__ = ["collect_units", "read_remarks", "read_tables"]
 
 
 def collect_units(folder: Path, units: Sequence[Unit], keys: Sequence[str], names: tuple[str, str]) -> pd.DataFrame:
@@ -81,3 +81,24 @@ def read_tables(folder: Path, study: str, names: tuple[str, str]) -> tuple[pd.Da
         )
     networks, units = (pd.read_csv(folder / name) for name in names)
     return networks, units
+
+
+def read_remarks(folder: Path) -> list[str]:
+    r"""What somebody has written about the results in a folder: the paragraphs of `remarks.md`, if there is one.
+
+    .. math:: \text{one file} \mapsto \text{paragraphs}
+
+    Args:
+        folder: of the study.
+
+    Returns:
+        Each paragraph as one line.
+
+    Examples:
+        >>> read_remarks(Path("nowhere"))
+        []
+
+    """
+    path = folder / "remarks.md"
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return [" ".join(paragraph.split()) for paragraph in text.split("\n\n") if paragraph.strip()]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -49,19 +51,23 @@ class ErrorTerm:
     spread: float | None = None
 
     @classmethod
-    def parse(cls, text: str, columns: Sequence[str] | None = None) -> ErrorTerm:
-        """Read `0.5`, `5%` (of each reading), `5%sd` (of the column's spread) or the name of a column."""
+    def parse(cls, text: str, columns: Sequence[str] | None = None, told: str = "") -> ErrorTerm:
+        """Read `0.5`, `5%` (of each reading), `5%sd` (of the column's spread) or the name of a column.
+
+        `told` is what the user wrote, for messages, where `text` is a part of it.
+        """
+        option = f"--x-err {told}".strip()
         share = _SHARE.fullmatch(text.strip())
         number = _number(share["number"] if share else text)
         if number is None:
             if columns is not None and text not in columns:
                 raise TableError(
-                    f"--x-err: {text!r} is neither a number, a percentage (5% of the reading, 5%sd of the column's "
+                    f"{option}: {text!r} is neither a number, a percentage (5% of the reading, 5%sd of the column's "
                     f"spread) nor a column of the table."
                 )
             return cls("column", column=text)
         if not 0 <= number < math.inf:
-            raise TableError(f"--x-err: an error must not be negative or infinite, got {text!r}.")
+            raise TableError(f"{option}: an error must not be negative or infinite, got {text!r}.")
         if share is None:
             return cls("absolute", number)
         return cls("spread" if share["of"] else "reading", number / 100)
@@ -136,7 +142,7 @@ class ErrorSpec:
             elif feature in given:
                 raise TableError(f"--x-err: the error of {feature!r} is given twice.")
             else:
-                given[feature] = ErrorTerm.parse(value, columns)
+                given[feature] = ErrorTerm.parse(value, columns, text)
                 if given[feature].column in features:
                     raise TableError(f"--x-err {text}: {value!r} is a feature itself, so it cannot be an error too.")
         return cls(terms | given)
@@ -197,6 +203,15 @@ class ErrorSpec:
         return cls({name: ErrorTerm(**term) for name, term in content.items()})
 
 
+@contextlib.contextmanager
+def about(path: Path) -> Iterator[None]:
+    """Have messages on errors name the table whose columns are meant."""
+    try:
+        yield
+    except TableError as error:
+        raise TableError(f"{path}: {error}") from error
+
+
 def split_error(text: str, columns: Sequence[str]) -> tuple[str | None, str]:
     """`FEATURE=VALUE` in its two parts; a name may hold the sign = itself."""
     places = [i for i, sign in enumerate(text) if sign == "="]
@@ -205,7 +220,7 @@ def split_error(text: str, columns: Sequence[str]) -> tuple[str | None, str]:
     for place in places:
         if text[:place] in columns:
             return text[:place], text[place + 1 :]
-    raise TableError(f"--x-err {text}: there is no column {text[: places[0]]!r}.")
+    raise TableError(f"--x-err {text}: there is no column {text[: places[0]]!r}; these are: {', '.join(columns)}.")
 
 
 def _number(text: str) -> float | None:
