@@ -68,9 +68,9 @@ class LastLayerLaplace(StackPosterior):
     rows (10,000 of them at most) and a matrix of :math:`n_y (h + 1)` rows, which is taken apart. A prediction needs one
     pass through the network for all thetas. All rows share a theta, and all zetas.
 
-    The epistemic variance shrinks as 1 / N. Exact for a network without hidden layer and exact inputs. Otherwise it leaves
-    out what the data leave open about the hidden layers, and is too small far from the data, where ReLU features
-    grow without being told apart.
+    The epistemic variance shrinks as 1 / N. Exact for a network without hidden layer and exact inputs. Otherwise it
+    leaves out what the data leave open about the hidden layers, and is too small far from the data, where ReLU
+    features grow without being told apart.
 
     Args:
         stack: the S networks; what the last `nn.Linear` returns must be the output.

@@ -43,9 +43,9 @@ class LinearisedLaplace(LastLayerLaplace):
     what `LastLayerLaplace` does, and a prediction two to three times as much; it needs no pass for each theta. All rows
     share a theta, and all zetas. What is not the weight or bias of an `nn.Linear` stays a point.
 
-    The epistemic variance shrinks as 1 / N. Exact for a network without hidden layer and exact inputs. Otherwise it is that
-    of a model that is linear in its weights: it tends to be too large rather than too small, since training stops at
-    smooth functions more often than the prior does.
+    The epistemic variance shrinks as 1 / N. Exact for a network without hidden layer and exact inputs. Otherwise it is
+    that of a model that is linear in its weights: it tends to be too large rather than too small, since training stops
+    at smooth functions more often than the prior does. With few rows and many features it is far too large.
 
     Args:
         stack: the S networks; what the last `nn.Linear` returns must be the output.
