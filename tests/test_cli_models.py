@@ -227,7 +227,7 @@ def test_without_hold_out_or_without_learning_again(folder, run):  # noqa: F811
 def test_info(model, run):  # noqa: F811
     status, out, _ = run("info", "m.eiv")
     assert status == 0
-    for words in ("eiv 0.", "length, temp", "mass", "column temp_err", "3 epochs", "of 8 units", "recipe=", "posterior=", "rmse"):
+    for words in ("eiv 0.", "length, temp", "mass", "column temp_err", "3 epochs", "of 8 units", "recipe=", "rmse"):
         assert words in out
     assert re.search(r"│ seed +│ 0 +│", out), "the seed that was told, not the one of this network"
     assert "random_state" not in out
