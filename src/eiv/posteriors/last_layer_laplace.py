@@ -65,7 +65,8 @@ class LastLayerLaplace(StackPosterior):
 
     up to the constant of the weights that are points. Training is the MAP estimate, without randomness in the weights
     (dropout layers drop nothing), and costs no more than Bernoulli dropout. At its end come a pass over the training
-    rows (10,000 of them at most) and a matrix of :math:`n_y (h + 1)` rows, which is taken apart. A prediction needs one
+    rows (10,000 of them at most, 2,000 where zetas are drawn, in two sets of 256) and a matrix of
+    :math:`n_y (h + 1)` rows, which is taken apart. A prediction needs one
     pass through the network for all thetas. All rows share a theta, and all zetas.
 
     The epistemic variance shrinks as 1 / N. Exact for a network without hidden layer and exact inputs. Otherwise it

@@ -40,7 +40,7 @@ class LinearisedLaplace(LastLayerLaplace):
 
     Slopes come from one pass forwards and one backwards for each output: for a layer with inputs h and slopes g of f
     with respect to its outputs, that along a direction is :math:`(g \cdot u) (h \cdot v) / \sqrt{M H}`. Training costs
-    what `LastLayerLaplace` does, and a prediction two to three times as much; it needs no pass for each theta. All rows
+    what `LastLayerLaplace` does, and a prediction about three times as much; it needs no pass for each theta. All rows
     share a theta, and all zetas. What is not the weight or bias of an `nn.Linear` stays a point.
 
     The epistemic variance shrinks as 1 / N. Exact for a network without hidden layer and exact inputs. Otherwise it is

@@ -311,7 +311,7 @@ def _settings(summary: pd.DataFrame, units: pd.DataFrame) -> Section:
     text = (
         "Listed are the arguments of EiVRegressor that a method changes. Training is in seconds a network, a mean over "
         "the problems, and its ratio to the paper's recipe a geometric mean. Stacks of networks ran side by side on "
-        "one machine, so that times are a guide only."
+        "one machine, so that times are a guide only; docs/benchmarks.md has those of single fits."
     )
     tables = [_methods(summary, units), training_table(units["problem"].unique()), _provenance(units)]
     return Section("Settings and provenance", [text], tables=tables)
