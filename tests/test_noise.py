@@ -10,7 +10,7 @@ from numpy.random import SeedSequence
 from conftest import CPU
 from eiv import EiVRegressor
 from eiv.inputs import ZetaDraws, ZetaPosterior
-from eiv.noise import noise_by_bound, noise_by_error, with_known_errors
+from eiv.noise import noise_by_bound, noise_by_error, spread_by_weights, with_known_errors
 from eiv.streams import Streams
 
 SLOPES, X_ERR, Y_NOISE = torch.tensor([1.0, 2.0], dtype=torch.float64), 0.3, 0.5
@@ -49,6 +49,14 @@ def rows():
 
 def streams(seed=0):
     return Streams(SeedSequence(seed).spawn(2), CPU, torch.float64)
+
+
+@pytest.mark.parametrize("x_err", [0.0, X_ERR])
+def test_the_spread_by_weights_leaves_the_scatter_over_zeta_out(x_err):
+    inputs = ZetaPosterior(torch.zeros(2, 5, 1), torch.full((1, 1, 1), x_err, dtype=torch.float64))
+    found = spread_by_weights(Lines(spread=0.7), inputs, streams())
+    assert found.shape == (2, 5, 1)
+    torch.testing.assert_close(found, torch.full_like(found, 0.7), rtol=4 * (1 / 198) ** 0.5, atol=0)
 
 
 def test_the_papers_rule_holds_the_error_of_the_input(rows):

@@ -76,14 +76,33 @@ def test_the_way_to_integrate_goes_by_the_noisy_features(n_noisy, kind, n_zeta):
 @pytest.mark.filterwarnings("ignore::eiv.diagnostics.LooseBoundWarning")  # of the network that is fooled
 @pytest.mark.parametrize("x_err", [None, 0.3])
 def test_rows_that_are_held_out_keep_overfitting_out_of_sigma_y(x_err):
-    """Labels that are noise alone: a network of many weights learns them by heart, and sigma_y must not shrink."""
+    """Labels that are noise alone: a network of many weights learns them by heart, and sigma_y must not shrink.
+
+    SWAG, since Laplace's approximation parts the error on rows held out between sigma_y and its own spread.
+    """
     random = np.random.default_rng(0)
     X, y = random.standard_normal((60, 5)), random.standard_normal(60)
-    settings = {"weight_penalty": 0.01, "epochs": 400, "random_state": 0}
+    settings = {"posterior": "swag", "weight_penalty": 0.01, "epochs": 400, "random_state": 0}
     honest = EiVRegressor(x_err, **settings).fit(X, y).y_noise_[0]
     fooled = EiVRegressor(x_err, held_out=0.0, **settings).fit(X, y).y_noise_[0]
     assert fooled < 0.4
     assert honest > 0.6  # 12 rows: a standard error of 20 % below 1, within three of them
+
+
+def test_the_error_of_f_is_not_counted_twice():
+    """Linear regression with 24 weights and 80 rows, where the error of f is as large as sigma_y = 0.5 on rows that are
+    held out: with sigma_y from their residuals alone it comes out near 0.64."""
+
+    def rows(seed):
+        random = np.random.default_rng(seed)
+        X = random.standard_normal((80, 24))
+        return X, X @ slopes + 0.5 * random.standard_normal(80)
+
+    slopes = 0.3 * np.random.default_rng(9).standard_normal(24)
+    settings = {"posterior": "last_layer_laplace", "module": nn.Linear, "weight_penalty": 0.5, "standardise": False}
+    training = {"epochs": 300, "learning_rate": 0.01, "held_out": 0.2, "n_networks": 16}
+    found = [EiVRegressor(**settings, **training, random_state=seed).fit(*rows(seed)).y_noise_[0] for seed in range(3)]
+    assert 0.42 < np.mean(found) < 0.58  # 56 degrees of freedom each: a standard error of 5.5 %, three of them
 
 
 def test_sigma_y_falls_slowly_until_the_end():

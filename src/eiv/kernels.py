@@ -117,6 +117,7 @@ if importlib.util.find_spec("triton") is not None:
 def activate(z: Tensor, bias: Tensor, mask: Tensor, slope: float) -> None:
     """Turn `z`, `S x rows x h`, into mask times leaky ReLU of (z + bias); `mask` is `S x D x h`, D groups of rows."""
     n_networks, n_rows, width = z.shape
+    mask = _with_draws_in_order(mask)
     grid = (triton.cdiv(n_rows, 8), triton.cdiv(width, 128), n_networks)
     _activate[grid](z, bias, mask, mask.stride(0), slope, n_rows, n_rows // mask.shape[1], width, 8, 128)
 
@@ -124,11 +125,17 @@ def activate(z: Tensor, bias: Tensor, mask: Tensor, slope: float) -> None:
 def activate_backward(delta: Tensor, a: Tensor, mask: Tensor, slope: float, bias_gradient: Tensor) -> None:
     """Take `delta`, `S x rows x h`, from the layer's output `a` back to before the bias, and sum it over the rows."""
     n_networks, n_rows, width = delta.shape
+    mask = _with_draws_in_order(mask)
     rows = min(128, triton.next_power_of_2(n_rows))
     group = n_rows // mask.shape[1]
     _activate_backward[(triton.cdiv(width, 32), n_networks)](
         delta, a, mask, mask.stride(0), bias_gradient, slope, n_rows, group, width, rows, 32, num_warps=8
     )
+
+
+def _with_draws_in_order(mask: Tensor) -> Tensor:
+    """The kernels follow the strides of networks alone."""
+    return mask if mask[0].is_contiguous() else mask.contiguous()
 
 
 def add_loss_gradient(f: Tensor, y: Tensor, inverse_noise: Tensor, loss: Tensor, weight: float) -> Tensor:

@@ -11,11 +11,12 @@ from eiv.inputs import ZetaDraws, ZetaPosterior
 from eiv.posteriors import WeightPosterior, evaluate_rows
 from eiv.streams import Streams
 
-__all__ = ["NOISE_RULES", "noise_by_bound", "noise_by_error", "with_known_errors"]
+__all__ = ["NOISE_RULES", "noise_by_bound", "noise_by_error", "spread_by_weights", "with_known_errors"]
 
 NOISE_RULES = ("rmse", "residual", "likelihood")
 _PAIRS = 10  # draws of (theta, zeta) a row behind its mean
 _THETAS = 2  # weight draws a row behind the bound
+_SPREAD_THETAS, _SPREAD_ZETAS = 100, 8  # behind the spread that the weights give m(x)
 _MOST_ROWS = 2_000  # that the bound looks at
 _ITERATIONS = 20
 _STRIDE = 0.7  # the most that log sigma_y moves in one iteration
@@ -171,6 +172,39 @@ def noise_by_bound(
     return log_noise.exp(), (bend * rows.shape[1]).rsqrt()
 
 
+@torch.no_grad()
+def spread_by_weights(posterior: WeightPosterior, inputs: ZetaPosterior, streams: Streams) -> Tensor:
+    r"""The epistemic standard deviation of m(x), from 100 thetas that all rows share and 8 zetas a row.
+
+    .. math:: \operatorname{std}_\theta \Big[ \frac1L \sum_l f_\theta(\zeta_{il}) \Big]
+
+    Args:
+        posterior: q_phi of S networks.
+        inputs: the posterior of zeta given x of the rows, `S x N x n_x`.
+        streams: random streams of the networks.
+
+    Returns:
+        `S x N x n_y`.
+
+    Examples:
+        >>> from numpy.random import SeedSequence
+        >>> from eiv.networks import NetworkStack, paper_network
+        >>> from eiv.posteriors import BernoulliDropout
+        >>> seeds = SeedSequence(0).spawn(1)
+        >>> stack = NetworkStack(lambda: paper_network(1, 1, hidden_units=8), 1, 1, seeds, torch.device("cpu"))
+        >>> x = torch.linspace(-1, 1, 50).reshape(1, 50, 1)
+        >>> q = BernoulliDropout(stack, 1.0)
+        >>> spread_by_weights(q, ZetaPosterior(x, 0 * x), Streams(seeds, x.device)).shape
+        torch.Size([1, 50, 1])
+
+    """
+    n_rows, n_zeta = inputs.mean.shape[1], 1 if inputs.is_exact else _SPREAD_ZETAS
+    zeta = inputs.draw(streams.normal(n_rows, n_zeta, inputs.n_base)).flatten(1, 2).unsqueeze(1)
+    f = posterior.evaluate(posterior.draw(streams, _SPREAD_THETAS), zeta.expand(-1, _SPREAD_THETAS, -1, -1))
+    spread: Tensor = f.unflatten(2, (n_rows, n_zeta)).mean(3).std(1)
+    return spread
+
+
 def _squares(
     posterior: WeightPosterior, inputs: ZetaPosterior, y: Tensor, draws: ZetaDraws, streams: Streams
 ) -> Iterator[Tensor]:
@@ -184,7 +218,8 @@ def _squares(
         labels = y[:, start : start + size].repeat_interleave(_THETAS, 1)
         rows = torch.arange(start, min(start + size, y.shape[1]), device=y.device).repeat_interleave(_THETAS)
         zeta = inputs.take(rows.expand(len(y), -1)).draw(draws.base(streams, len(rows)))
-        f = evaluate_rows(posterior, streams, zeta.unflatten(1, (-1, _THETAS)), theta_axis=2).flatten(1, 2)
+        f = evaluate_rows(posterior, streams, zeta.unflatten(1, (-1, _THETAS)), theta_axis=2, as_trained=True)
+        f = f.flatten(1, 2)
         yield (labels.unsqueeze(2) - (f if quadrature is None else quadrature.points(f))).square()
 
 

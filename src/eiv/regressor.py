@@ -92,9 +92,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         y_noise_every: sigma_y is renewed every this many epochs, and once at the end if there are fewer; by default
             thirty times in a training.
         held_out: the share of the rows that a network does not learn from (20 to 1,000 rows, a fifth at most, none of
-            fewer than 25), so that it does not take its own overfitting for precision: sigma_y by "likelihood" is kept
-            within a standard error of what they say, by the other rules they alone count; 0.1 by default, 0 in the
-            paper.
+            fewer than 25), so that it does not take its own overfitting for precision: sigma_y by "likelihood" is what
+            the others say unless these disagree, by the other rules they alone count; 0.1 by default, 0 in the paper.
         n_zeta: L, draws of the true input per row in training. A prediction takes as many for each of its blocks, five
             at most.
         n_theta: K, draws of the weights per network in a prediction; 100 by default.

@@ -16,7 +16,7 @@ from eiv.graphs import Replay, matmul_precision, own_stream
 from eiv.inputs.draws import ZetaDraws
 from eiv.inputs.zeta import ZetaPosterior, take_rows
 from eiv.mlp import MLPStack
-from eiv.noise import noise_by_bound, noise_by_error, with_known_errors
+from eiv.noise import noise_by_bound, noise_by_error, spread_by_weights, with_known_errors
 from eiv.objective import add_loss_gradient, choose_zetas, chosen_gradient, log_likelihood, noise_constant
 from eiv.objective import loss as mc_loss
 from eiv.optim import FlatAdam
@@ -30,6 +30,8 @@ from eiv.streams import Purpose, Streams
 __all__ = ["Schedule", "TrainingDivergedError", "TrainingResult", "train"]
 
 _NOISE_VALUES = {"cpu": 2**20, "cuda": 2**23}  # random numbers a network that are drawn ahead at a time
+_PARTINGS = 3  # of what held-out rows scatter, between the spread of theta and sigma_y
+_LEAST_PARTED = 0.5  # of sigma_y, the least that such a parting aims at
 _LAST_LOOK = 64  # rows that trained networks are tried on
 _SECONDS_UNSEEN = 0.3  # a look at the loss makes the host wait for a GPU
 
@@ -242,7 +244,7 @@ def _train(
             report(epoch, losses[epoch - 1], y_noise)
     if isinstance(posterior, StackPosterior):
         streams = Streams.of(seeds, Purpose.FINISH, y.device, y.dtype)
-        posterior.finish(inputs, y, with_known_errors(y_noise, y_err), draws, streams)
+        _finish(posterior, learned, judged, y_noise, draws, schedule.y_noise_rule, streams)
     # The last steps show in no loss: look at what the networks make of some of their rows.
     few = noise_by_error(posterior, inputs.rows(0, _LAST_LOOK), y[:, :_LAST_LOOK], noise_streams)
     _stop_if_diverged(few.sum().expand(schedule.epochs, 1), schedule)
@@ -283,8 +285,8 @@ def _renewed_noise(
 ) -> Tensor:
     """Sigma_y by one of `eiv.noise.NOISE_RULES`: `S x n_y`.
 
-    By the bound it is what the rows say that are learned from, as far as those held out do not disagree: it is moved
-    to within a standard error of what they say. Otherwise it is what the rows held out say.
+    By the bound it is what the rows say that are learned from, as far as those held out do not disagree, and else what
+    those say: half the way between them at two of their standard errors. Otherwise it is what the rows held out say.
     """
     if rule != "likelihood":
         return noise_by_error(posterior, judged.inputs, judged.y, streams, judged.y_err, rule == "residual")
@@ -297,7 +299,38 @@ def _renewed_noise(
     if judged is learned:
         return found
     unseen, spread = by_bound(judged)
-    return torch.minimum(torch.maximum(found, unseen * (-spread).exp()), unseen * spread.exp())
+    away = (found / unseen).log()
+    return unseen * (away / (1 + (away / (2 * spread)) ** 4)).exp()
+
+
+def _finish(
+    posterior: StackPosterior,
+    learned: _Rows,
+    judged: _Rows,
+    y_noise: Tensor,
+    draws: ZetaDraws | None,
+    rule: str | None,
+    streams: Streams,
+) -> None:
+    """End the training of a posterior, and part what held-out rows scatter between its spread and sigma_y.
+
+    The residuals of rows that were not learned from hold the error of f, which the spread of theta stands for: with
+    sigma_y from the residuals alone it would be counted twice. So that spread becomes a known part of their noise.
+    Since it depends on sigma_y in turn, and grows with it, log sigma_y goes half the way each time.
+    """
+
+    def finish() -> None:
+        posterior.finish(learned.inputs, learned.y, with_known_errors(y_noise, learned.y_err), draws, streams)
+
+    finish()
+    if not posterior.spreads_by_noise or rule != "likelihood" or judged is learned:
+        return
+    for _ in range(_PARTINGS):
+        spread = spread_by_weights(posterior, judged.inputs, streams)
+        known = spread if judged.y_err is None else torch.hypot(spread, judged.y_err)
+        found = _renewed_noise(rule, posterior, learned, judged._replace(y_err=known), y_noise, draws, streams)
+        y_noise.mul_(torch.maximum(found, _LEAST_PARTED * y_noise)).sqrt_()
+        finish()
 
 
 class _Blocks:

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -122,7 +123,6 @@ def test_label_scores_of_real_data_are_in_units_of_the_spread():
 def test_where_training_diverges_there_are_no_scores_and_the_page_says_so(small, tmp_path, monkeypatch):
     wild = {name: replace(row, learning_rate=1e30) for name, row in posteriors.TRAINING.items()}
     monkeypatch.setattr(posteriors, "TRAINING", wild)
-    monkeypatch.setattr(posteriors, "_warm_up", lambda unit: None)
     table = study(tmp_path, families=["bernoulli_dropout", "swag"])
     assert table["rmse"].isna().all()
     assert "diverged" in write_posteriors_page(tmp_path).read_text()
@@ -236,3 +236,10 @@ def test_what_the_command_prints_fits_into_80_columns(run, tmp_path, monkeypatch
 def test_without_tables_there_is_no_page(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"posteriors\.csv is missing"):
         write_posteriors_page(tmp_path)
+
+
+def test_the_page_in_docs_is_that_of_the_results(tmp_path):
+    root = Path(__file__).parents[2]
+    page = write_posteriors_page(root / "results" / "posteriors", tmp_path / "posteriors.md")
+    assert page.read_text() == (root / "docs" / "posteriors.md").read_text()
+    assert "Which family when" in page.read_text()

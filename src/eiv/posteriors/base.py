@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
@@ -107,6 +108,7 @@ class StackPosterior:
         shares_draws: whether the rows of a minibatch share one theta, because a theta of their own would cost too
             much; else every row has its own. The zetas of a row share theirs in any case.
         trains_a_point: whether theta is a point as long as training lasts, and varies only after its end.
+        spreads_by_noise: whether `finish` finds the spread of theta for a given sigma_y, and again for another one.
         signed_masks: whether masks may be negative.
         fewest_networks: how many networks a model needs for its weights to vary.
 
@@ -122,6 +124,7 @@ class StackPosterior:
 
     shares_draws = False
     trains_a_point = False
+    spreads_by_noise = False
     signed_masks = False
     fewest_networks = 1
 
@@ -267,7 +270,9 @@ PACE = 10.0
 have further to go than weights."""
 
 
-def evaluate_rows(posterior: WeightPosterior, streams: Streams, zeta: Tensor, theta_axis: int) -> Tensor:
+def evaluate_rows(
+    posterior: WeightPosterior, streams: Streams, zeta: Tensor, theta_axis: int, as_trained: bool = False
+) -> Tensor:
     r"""Evaluate K thetas for each of B rows with L zetas: thetas of the row's own, or shared as the family does.
 
     .. math:: f_{\theta_{bk}}(\zeta_{bkl}) \quad \text{or} \quad f_{\theta_k}(\zeta_{bkl})
@@ -277,6 +282,7 @@ def evaluate_rows(posterior: WeightPosterior, streams: Streams, zeta: Tensor, th
         streams: where the thetas come from.
         zeta: `S x B x K x L x n_x`, or `S x K x B x L x n_x`.
         theta_axis: where K stands, 2 or 1.
+        as_trained: whether theta is the point that training found, of families that train one (`trains_a_point`).
 
     Returns:
         f, with the axes of `zeta` and n_y last.
@@ -290,12 +296,13 @@ def evaluate_rows(posterior: WeightPosterior, streams: Streams, zeta: Tensor, th
         torch.Size([2, 16, 10, 5, 1])
 
     """
+    draw = partial(draw_as_in_training, posterior) if as_trained else posterior.draw
     if not shares_draws(posterior):
-        f = posterior.evaluate(posterior.draw(streams, zeta.shape[1] * zeta.shape[2]), zeta.flatten(1, 2))
+        f = posterior.evaluate(draw(streams, zeta.shape[1] * zeta.shape[2]), zeta.flatten(1, 2))
         own: Tensor = f.unflatten(1, zeta.shape[1:3])
         return own
     by_theta = zeta.movedim(theta_axis, 1)  # S x K x B x L x n_x
-    f = posterior.evaluate(posterior.draw(streams, by_theta.shape[1]), by_theta.flatten(2, 3))
+    f = posterior.evaluate(draw(streams, by_theta.shape[1]), by_theta.flatten(2, 3))
     shared: Tensor = f.unflatten(2, by_theta.shape[2:4]).movedim(1, theta_axis)
     return shared
 

@@ -92,6 +92,7 @@ class LastLayerLaplace(StackPosterior):
 
     shares_draws = True
     trains_a_point = True
+    spreads_by_noise = True
 
     def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
         super().__init__(stack, weight_penalty)

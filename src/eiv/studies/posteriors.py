@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -117,11 +116,12 @@ class PosteriorUnit:
     def run(self, on_progress: Callable[[float], None]) -> tuple[dict[str, pd.DataFrame], dict[str, float]]:
         """Train and score: one row a model, without scores where training diverged."""
         data = problem(self.dataset, self.seed, self.n_models)
-        _warm_up(replace(self, family="bernoulli_dropout"))
-        epochs = self.training.epochs
         started = time.perf_counter()
         try:
-            models = self._fit(data, epochs, on_progress=lambda share: on_progress(0.8 * share))
+            if self.timed:
+                self._warm_up(data)
+                started = time.perf_counter()
+            models = self._fit(data, self.training.epochs, on_progress=lambda share: on_progress(0.8 * share))
         except TrainingDivergedError:
             models = []
         trained = time.perf_counter()
@@ -139,6 +139,11 @@ class PosteriorUnit:
     def _stack(self) -> Stack:
         """The paper's networks for this data set and method."""
         return Stack(self.dataset, self.method, self.training, self.n_models, self.seed, self.device)
+
+    def _warm_up(self, data: Problem) -> None:
+        """Have everything compiled and loaded, by a few steps that nobody times."""
+        with_few_rows = self._fit(data, epochs=3, most_rows=2 * self.training.batch_size)
+        with_few_rows[0].predict(rows_of(data.X, data.splits[0][1][:100]))
 
     def _fit(
         self,
@@ -238,11 +243,3 @@ def _label_scores(prediction: Prediction, y: Any, unit: float) -> dict[str, floa
         "crps": crps(truth, mean, std),
         "interval_score": interval_score(truth, low, high, _LEVEL),
     }
-
-
-@functools.cache
-def _warm_up(unit: PosteriorUnit) -> None:
-    """Have everything compiled that trainings of one shape share, by a few steps that nobody times."""
-    data = problem(unit.dataset, unit.seed, unit.n_models)
-    with_few_rows = unit._fit(data, epochs=3, most_rows=2 * unit.training.batch_size)
-    with_few_rows[0].predict(rows_of(data.X, data.splits[0][1][:100]))

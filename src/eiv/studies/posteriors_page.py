@@ -158,9 +158,12 @@ def _labels(table: pd.DataFrame) -> Section:
     text = "How much of the test labels the interval m ± 1.96 times the total uncertainty covers. The line is at 95 %."
     figures = [Drawing("posteriors_label_coverage", covered, text)]
     if FIRST in set(table["family"]):
-        crps = _panels(_compared(table, "crps", np.divide), sets, "CRPS / that of Bernoulli", at=1.0)
-        nll = _panels(_compared(table, "nll", np.subtract), sets, "NLL − that of Bernoulli", at=0.0)
-        pairs = "of each model, to Bernoulli dropout with the same method on the same split; left of the line is better"
+        crps = _panels(_compared(table, "crps", np.divide), sets, "CRPS / that of Bernoulli", at=1.0, most=1.5)
+        nll = _panels(_compared(table, "nll", np.subtract), sets, "NLL − that of Bernoulli", at=0.0, most=0.5)
+        pairs = (
+            "of each model, to Bernoulli dropout with the same method on the same split; left of the line is better, "
+            "and numbers stand for points far to the right"
+        )
         figures += [
             Drawing("posteriors_crps", crps, f"The CRPS of labels as a ratio, {pairs}. Bars: standard errors."),
             Drawing("posteriors_nll", nll, f"The NLL of labels as a difference in nats, {pairs}."),
@@ -182,8 +185,16 @@ def _compared(table: pd.DataFrame, column: str, compare: Callable[[Any, Any], An
     return _summary(both.assign(**{column: compare(both[column], both[f"{column}_first"])}), column)
 
 
-def _panels(summary: pd.DataFrame, sets: Sequence[str], label: str, at: float, *, same_axis: bool = False) -> Figure:
-    """A panel a data set, a row a family, a point a method; `at` is where a line stands."""
+def _panels(
+    summary: pd.DataFrame,
+    sets: Sequence[str],
+    label: str,
+    at: float,
+    *,
+    same_axis: bool = False,
+    most: float = np.inf,
+) -> Figure:
+    """A panel a data set, a row a family, a point a method; `at` is where a line stands, `most` where axes end."""
     families = list(dict.fromkeys(summary.index.get_level_values("family")))
     n_columns = min(_PANELS, len(sets))
     n_rows = -(-len(sets) // n_columns)
@@ -191,12 +202,14 @@ def _panels(summary: pd.DataFrame, sets: Sequence[str], label: str, at: float, *
     figure, panels = new_figure(n_rows, n_columns, size, sharey=True, sharex=same_axis)
     for axes, name in zip(panels.flat, sets, strict=False):
         axes.axvline(at, color=COLOURS["truth"], linewidth=0.8)
-        for shift, method in zip((-0.14, 0.14), METHODS, strict=True):
+        for shift, edge, method in zip((-0.14, 0.14), (0.7, 1.0), METHODS, strict=True):
             found = summary.reindex([(name, method, family) for family in families])
             look = {"color": COLOURS[method], "marker": MARKERS[method], "linestyle": "none", "markersize": 4}
-            axes.errorbar(
-                found["mean"], np.arange(len(families)) + shift, xerr=found["se"], label=LABELS[method], **look
-            )
+            seen = found["mean"].where(found["mean"] <= most)
+            axes.errorbar(seen, np.arange(len(families)) + shift, xerr=found["se"], label=LABELS[method], **look)
+            for row in np.flatnonzero(found["mean"] > most):
+                place = {"xycoords": axes.get_yaxis_transform(), "ha": "right", "va": "center"}
+                axes.annotate(f"{found['mean'].iloc[row]:.3g}", (edge, row), color=look["color"], size="small", **place)
         axes.set(title=name, ylim=(len(families) - 0.5, -0.5))
         axes.grid(axis="y", color="#e4e4e8", linewidth=0.6)
     for axes in panels.flat[len(sets) :]:
@@ -219,7 +232,7 @@ def _times(table: pd.DataFrame) -> Section:
         "Times",
         [
             "Units ran one at a time. Training is the whole call, from networks that are built to a posterior that is "
-            "ready, without the compilation that trainings of one shape share; prediction is of the test rows, the "
+            "ready, after a short training that nobody times; prediction is of the test rows, the "
             "median over the models."
         ],
         figures=figures,
