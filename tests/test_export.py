@@ -42,8 +42,8 @@ NOISE_INPUTS = {  # what theta is made of, beside the masks
     "concrete_dropout": [],
     "mean_field": [f"noise_of_{layer}.{part}" for layer in (0, 3, 6) for part in ("weight", "bias")],
     "ensemble": [],
-    "last_layer_laplace": ["noise_of_head"],
-    "linearised_laplace": ["noise_of_head"],
+    "last_layer_laplace": ["noise_of_weights"],
+    "linearised_laplace": ["noise_of_weights"],
     "swag": ["noise_of_path", *(f"noise_of_{layer}.{part}" for layer in (0, 3, 6) for part in ("weight", "bias"))],
 }
 
@@ -62,7 +62,7 @@ def given_draw(model, draw, network):
             for (name, shape), part in zip(shapes.items(), parts, strict=True)
         }
     if family in ("last_layer_laplace", "linearised_laplace"):
-        return {"noise_of_head": draw["head"][network, 0].numpy()}
+        return {"noise_of_weights": draw["head"][network, 0].numpy()}
     if family == "ensemble":
         return {}
     masks = posterior.theta(draw).masks.values()

@@ -174,6 +174,10 @@ def test_tables_without_labels_and_the_training_table(tmp_path):
         assert verdict not in again, "learned rows say nothing of calibration"
     fresh = page_of(tmp_path, sample_of(X, y), notes={"data": "old.csv"})
     assert "so this is no test" not in fresh
+    same = page_of(tmp_path, sample_of(X, y, digest="ab"), notes={"data": "old.csv", "data_sha256": "ab"})
+    other = page_of(tmp_path, sample_of(X, y, digest="cd"), notes={"data": "new.csv", "data_sha256": "ab"})
+    assert "so this is no test" in same, "a copy under another name"
+    assert "so this is no test" not in other, "another table under the old name"
     for text in (again, fresh):
         assert "Labels inside" in text
 

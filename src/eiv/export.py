@@ -231,7 +231,7 @@ def _weights(graph: _Graph, model: EiVRegressor) -> tuple[list[tuple[str, str]],
     moves: dict[str, str] = {}
     if isinstance(posterior, LastLayerLaplace):
         root = posterior.kept["root"]
-        moved = graph.add("MatMul", of_network(root), noise("head", root.shape[2:]))
+        moved = graph.add("MatMul", of_network(root), noise("weights", root.shape[2:]))
         n_head = posterior.n_head_weights
         of_head = graph.add("Reshape", graph.part(moved, 0, 0, n_head), graph.constant((model.n_outputs_, -1)))
         if isinstance(posterior, LinearisedLaplace):

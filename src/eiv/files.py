@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import re
 import time
@@ -39,6 +40,12 @@ def write_whole(path: Path, content: bytes | str) -> None:
     """Write a file that appears under its name only when it is complete, also for other processes."""
     with written_whole(path) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file's content, as hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _sweep(folder: Path) -> None:

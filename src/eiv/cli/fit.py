@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from eiv.cli.app import app, check_output, console, errors, interruptible
+from eiv.files import digest_of
 
 if TYPE_CHECKING:
     from eiv import EiVRegressor
@@ -227,6 +228,7 @@ def _notes(
     """What `eiv predict` and `eiv info` need to know."""
     return {
         "data": data.name,
+        "data_sha256": digest_of(data),
         "rows": len(table.y),
         "rows_left_out": table.missing.n_bad,
         "rows_learned_from": n_fitted,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 
 from eiv.cli.app import app, check_output, console, errors, interruptible
+from eiv.files import digest_of
 
 if TYPE_CHECKING:
     from eiv import EiVRegressor
@@ -153,7 +154,7 @@ def _of_model(
             sample = _sample(table, _targets(table, target), drop_missing)
         model, header = table.model, table.header
     lines = [("page made", time.strftime("%Y-%m-%d"))]
-    lines += [(what, f"{path.name}, SHA-256 {_digest(path)[:16]}…") for what, path in files]
+    lines += [(what, f"{path.name}, SHA-256 {digest_of(path)[:16]}…") for what, path in files]
     with errors.status("predicting") as status:
         write_model_page(page, model, header, sample, lines, status.update)
 
@@ -184,12 +185,7 @@ def _sample(table: ModelTable, targets: tuple[str, ...], drop_missing: bool) -> 
         while (rows.first + len(rows)) / step > _MOST_ROWS:
             step *= 2
         pieces = [piece.take((piece.numbers - 1) % step == 0) for piece in pieces]
-    sample = Sample.joined(pieces)
+    sample = replace(Sample.joined(pieces), digest=digest_of(table.source.path))
     if not len(sample):
         raise ValueError(f"{table.source.path}: every row holds missing or infinite values.")
     return sample
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

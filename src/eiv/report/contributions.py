@@ -15,6 +15,7 @@ __all__ = ["Budget"]
 Array = NDArray[np.float64]
 WEIGHTS, TOGETHER, NOISE = "fitted curve (epistemic)", "inputs together", "noise of a label"
 
+_ROUNDING = 1e-6  # of the inputs' part, what one input leaves to the others
 _CHANCE = 0.05  # of the inputs' part: twice the Monte Carlo error of what they do together, as measured
 
 
@@ -55,7 +56,7 @@ class Budget:
         columns = np.column_stack([p.epistemic**2, of_inputs, together, p.noise**2])
         variances = columns.mean(0)
         part = variances[1:-1].sum()
-        if -_CHANCE * part < variances[-2] < 0:
+        if -_CHANCE * part < variances[-2] < _ROUNDING * part:
             variances[1:-2] *= part / variances[1:-2].sum()
             variances[-2] = 0.0
         return cls(tuple(features), variances)

@@ -184,15 +184,19 @@ def _notice(header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample
     if _is_learned(header, sample):
         scores = "the scores on rows held out, below" if held_out_scores(header["notes"]) else "rows that are new to it"
         return (
-            f"The model was fitted to a table of the same name, {sample.name}. On rows that it has learned from, "
-            f"residuals and calibration look better than on new ones; what counts are {scores}."
+            f"The model was fitted to this table, {sample.name}. On rows that it has learned from, residuals and "
+            f"calibration look better than on new ones; what counts are {scores}."
         )
     return ""
 
 
 def _is_learned(header: Mapping[str, Any], sample: Sample | None) -> bool:
-    """Whether the model seems to have learned from these rows: their table bears the name of the one of the fit."""
-    return sample is not None and header["notes"].get("data") == sample.name
+    """Whether the table is that of the fit: by its content, or by its name where one of the two is not known."""
+    if sample is None:
+        return False
+    notes = header["notes"]
+    by_content = sample.digest and isinstance(notes.get("data_sha256"), str)
+    return bool(notes["data_sha256"] == sample.digest if by_content else notes.get("data") == sample.name)
 
 
 def _provenance(header: Mapping[str, Any], more: Sequence[tuple[str, str]]) -> Section:

@@ -33,6 +33,7 @@ class Sample:
         n_rows: how many rows of the table can be used.
         name: what the table is called.
         n_left_out: how many cannot, for want of values.
+        digest: the SHA-256 of the table's file, where there is one.
 
     Examples:
         >>> sample = Sample(np.zeros((2, 1)), None, None, numbers=np.array([1, 3]), n_rows=4, name="d.csv")
@@ -48,6 +49,7 @@ class Sample:
     n_rows: int
     name: str
     n_left_out: int = 0
+    digest: str = ""
 
     def __len__(self) -> int:
         return len(self.X)
