@@ -79,7 +79,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         dropout: p of the paper's network, for the dropout families; where rates are learned, or weights are normal,
             what they start from.
         weight_penalty: 1 / (2 lambda_theta^2), the strength of the prior of the weights; 1 by default.
-        epochs: how often training visits each row; by default as often as makes 5,000 steps, ten times at least.
+        epochs: how often training visits each row; by default as often as makes 5,000 steps (fewer below 500 rows), ten
+            times at least.
         batch_size: rows of a minibatch; 64 by default, more from 5,000 rows on.
         learning_rate: Adam's step size; 0.001 by default.
         learning_rate_decay: the share of the training, at its end, over which the step size falls linearly to zero; 0
