@@ -27,7 +27,6 @@ CASES = [
     Case("small MC", 1, 128, 16, 0.1, n_zeta=1, n_rows=400, epochs=20, n_predicted=200),
     Case("small EiV", 1, 128, 16, 0.1, n_zeta=5, n_rows=400, epochs=12, n_predicted=200),
     Case("medium MC", 8, 512, 32, 0.2, n_zeta=1, n_rows=640, epochs=4, n_predicted=200),
-    Case("medium EiV", 8, 512, 32, 0.2, n_zeta=5, n_rows=640, epochs=4, n_predicted=200),
 ]
 
 

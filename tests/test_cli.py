@@ -35,8 +35,8 @@ def test_version(run):
 def test_help_names_every_command(run):
     status, out, _ = run("--help")
     assert status == 0
-    for command in ("reproduce", "report", "datasets"):
-        assert command in out
+    for command in ("fit", "predict", "explain", "report", "info", "reproduce", "datasets", "study"):
+        assert f"│ {command} " in out
 
 
 def test_datasets_lists_all_thirteen(run, monkeypatch, tmp_path):

@@ -138,7 +138,8 @@ def fit_stack(
         model.posterior_ = part
         model.y_noise_ = noise.double().square().mean(0).sqrt().cpu().numpy() * model._y_scaler.scale
         model.loss_curve_ = curve.double().cpu().numpy()
-    _measure_zetas(models, seeds, inputs, outputs, output_errors, y_noise)
+    noise_of_steps = torch.cat([result.y_noise_of_steps for result in results])
+    _measure_zetas(models, seeds, inputs, outputs, output_errors, noise_of_steps)
 
 
 def _measure_zetas(

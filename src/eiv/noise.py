@@ -122,7 +122,7 @@ def noise_by_bound(
 
     with :math:`s_i^2 = \sigma_y^2 + y_{err,i}^2` and :math:`a_i = \sigma_y^2 / s_i^2`. Expectation maximisation, the
     fixed point of B' = 0, needs hundreds of rounds where the error of x explains most of the scatter: rows on a steep
-    part of f fit any sigma_y and hold it where it is.
+    part of f fit any sigma_y and hold it where it is. Theta is the point that was trained, of families that train one.
 
     Args:
         posterior: q_phi of S networks.
@@ -174,7 +174,7 @@ def noise_by_bound(
 
 @torch.no_grad()
 def spread_by_weights(posterior: WeightPosterior, inputs: ZetaPosterior, streams: Streams) -> Tensor:
-    r"""The epistemic standard deviation of m(x), from 100 thetas that all rows share and 8 zetas a row.
+    r"""The epistemic standard deviation of m(x), nearly: from 100 thetas that all rows share and L = 8 zetas a row.
 
     .. math:: \operatorname{std}_\theta \Big[ \frac1L \sum_l f_\theta(\zeta_{il}) \Big]
 

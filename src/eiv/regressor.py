@@ -79,8 +79,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         dropout: p of the paper's network, for the dropout families; where rates are learned, or weights are normal,
             what they start from.
         weight_penalty: 1 / (2 lambda_theta^2), the strength of the prior of the weights; 1 by default.
-        epochs: how often training visits each row; by default as often as makes 5,000 steps (fewer below 500 rows), ten
-            times at least.
+        epochs: how often training visits each row; by default as often as makes 5,000 steps, ten times at least.
         batch_size: rows of a minibatch; 64 by default, more from 5,000 rows on.
         learning_rate: Adam's step size; 0.001 by default.
         learning_rate_decay: the share of the training, at its end, over which the step size falls linearly to zero; 0
@@ -94,7 +93,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             thirty times in a training.
         held_out: the share of the rows that a network does not learn from (20 to 1,000 rows, a fifth at most, none of
             fewer than 25), so that it does not take its own overfitting for precision: sigma_y by "likelihood" is what
-            the others say unless these disagree, by the other rules they alone count; 0.1 by default, 0 in the paper.
+            the learned rows say unless the held-out ones disagree, less what the spread of the weights stands for where
+            that is found after training; by the other rules the held-out rows alone count. 0.1 by default, 0 in the
+            paper.
         n_zeta: L, draws of the true input per row in training. A prediction takes as many for each of its blocks, five
             at most.
         n_theta: K, draws of the weights per network in a prediction; 100 by default.

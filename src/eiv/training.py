@@ -68,7 +68,7 @@ class Schedule:
             most at a time, but for the last: f has to follow, or it keeps a shape that it had before it was told apart.
         precision: of matrix products on a GPU: "float32" rules TF32 out.
         zeta_draws: how the zetas of a row are drawn, one of `eiv.inputs.ZETA_DRAWS` or "auto".
-        held_out: rows that training leaves out, chosen for each network, on which sigma_y is found; 0 for none.
+        held_out: rows that training leaves out, chosen for each network, to find sigma_y with; 0 for none.
 
     Examples:
         >>> Schedule(epochs=100, batch_size=16, learning_rate=1e-3, n_zeta=5, y_noise_init=0.1, y_noise_every=40).n_zeta
@@ -113,15 +113,18 @@ class TrainingResult:
     Attributes:
         y_noise: `S x n_y`, sigma_y of each network and output.
         losses: `epochs x S`, the mean of eq. (mcloss) over each epoch, its KL term as it is at the end.
+        y_noise_of_steps: `S x n_y`, sigma_y as the steps left it: before it was parted from the spread of theta.
 
     Examples:
-        >>> TrainingResult(y_noise=torch.ones(1, 1), losses=torch.zeros(3, 1)).losses.shape
+        >>> noise = torch.ones(1, 1)
+        >>> TrainingResult(noise, losses=torch.zeros(3, 1), y_noise_of_steps=noise).losses.shape
         torch.Size([3, 1])
 
     """
 
     y_noise: Tensor
     losses: Tensor
+    y_noise_of_steps: Tensor
 
 
 def train(
@@ -242,13 +245,12 @@ def _train(
             posterior.observe(epoch, schedule.epochs)
         if report is not None and look:
             report(epoch, losses[epoch - 1], y_noise)
-    if isinstance(posterior, StackPosterior):
-        streams = Streams.of(seeds, Purpose.FINISH, y.device, y.dtype)
-        _finish(posterior, learned, judged, y_noise, draws, schedule.y_noise_rule, streams)
+    streams = Streams.of(seeds, Purpose.FINISH, y.device, y.dtype)
+    parted = _finish(posterior, learned, judged, y_noise, draws, schedule.y_noise_rule, streams)
     # The last steps show in no loss: look at what the networks make of some of their rows.
     few = noise_by_error(posterior, inputs.rows(0, _LAST_LOOK), y[:, :_LAST_LOOK], noise_streams)
     _stop_if_diverged(few.sum().expand(schedule.epochs, 1), schedule)
-    return TrainingResult(y_noise, losses)
+    return TrainingResult(parted, losses, y_noise)
 
 
 class _Rows(NamedTuple):
@@ -260,7 +262,7 @@ class _Rows(NamedTuple):
 
 
 def _parted(rows: _Rows, n_held_out: int, seeds: Sequence[SeedSequence]) -> tuple[_Rows, _Rows]:
-    """The rows to learn from, and those to find sigma_y on: the same ones where none are held out."""
+    """The rows to learn from, and those to find sigma_y with: the same ones where none are held out."""
     if not n_held_out:
         return rows, rows
     y = rows.y
@@ -299,38 +301,46 @@ def _renewed_noise(
     if judged is learned:
         return found
     unseen, spread = by_bound(judged)
+    return _unless_unseen_disagree(found, unseen, spread)
+
+
+def _unless_unseen_disagree(found: Tensor, unseen: Tensor, spread: Tensor) -> Tensor:
+    """One sigma_y or another, which has `spread` as standard error of its logarithm, by how far they are apart."""
     away = (found / unseen).log()
     return unseen * (away / (1 + (away / (2 * spread)) ** 4)).exp()
 
 
 def _finish(
-    posterior: StackPosterior,
+    posterior: WeightPosterior,
     learned: _Rows,
     judged: _Rows,
     y_noise: Tensor,
     draws: ZetaDraws | None,
     rule: str | None,
     streams: Streams,
-) -> None:
-    """End the training of a posterior, and part what held-out rows scatter between its spread and sigma_y.
+) -> Tensor:
+    """End the training of a posterior, and part what held-out rows scatter between its spread and sigma_y, `S x n_y`.
 
     The residuals of rows that were not learned from hold the error of f, which the spread of theta stands for: with
     sigma_y from the residuals alone it would be counted twice. So that spread becomes a known part of their noise.
-    Since it depends on sigma_y in turn, and grows with it, log sigma_y goes half the way each time.
+    Since it depends on sigma_y in turn, and grows with it, log sigma_y goes half the way each of three times.
     """
+    if not isinstance(posterior, StackPosterior):
+        return y_noise
 
     def finish() -> None:
         posterior.finish(learned.inputs, learned.y, with_known_errors(y_noise, learned.y_err), draws, streams)
 
     finish()
     if not posterior.spreads_by_noise or rule != "likelihood" or judged is learned:
-        return
+        return y_noise
     for _ in range(_PARTINGS):
         spread = spread_by_weights(posterior, judged.inputs, streams)
         known = spread if judged.y_err is None else torch.hypot(spread, judged.y_err)
         found = _renewed_noise(rule, posterior, learned, judged._replace(y_err=known), y_noise, draws, streams)
-        y_noise.mul_(torch.maximum(found, _LEAST_PARTED * y_noise)).sqrt_()
+        y_noise = (y_noise * torch.maximum(found, _LEAST_PARTED * y_noise)).sqrt()
         finish()
+    return y_noise
 
 
 class _Blocks:

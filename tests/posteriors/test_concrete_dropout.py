@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 
 def test_kl_is_that_of_all_masks_counted_out():
-    """Three units behind one mask each, all 2^3 masks: E log q(b) + E |b phi|^2 / (2 lambda^2) for unscaled masks."""
+    """Two units behind one mask each, all four masks: E log q(b) + E |b phi|^2 / (2 lambda^2) for unscaled masks."""
 
     def build():
         return torch.nn.Sequential(torch.nn.Dropout(0.3), torch.nn.Linear(2, 1, bias=False))
@@ -54,24 +54,26 @@ def optimum(data):
 
 def test_linear_regression_finds_the_rate_that_the_loss_asks_for():
     """Two weights and little data, where p is not near zero. The shortfall is that of dropout, one relative spread for
-    all weights; the relaxed mask varies less than a real one, so that p comes out larger by up to a fifth."""
+    all weights: right on the whole within a factor of two, and too small for the smaller weight. The relaxed mask
+    varies less than a real one, so that p comes out larger by up to a fifth."""
     data = Linear(20, y_noise=2.0)
     weights, p = optimum(data)
     model = data.fit("concrete_dropout", dropout=0.2, epochs=600, n_networks=8, batch_size=20)
     found = float(model.posterior_.rates.detach().mean())
     assert 0.9 * p < found < 1.25 * p
-    np.testing.assert_allclose(weights_of(model).mean(0), weights, atol=0.1)
+    draws = weights_of(model)
+    np.testing.assert_allclose(draws.mean(0), weights, atol=0.1)
+    assert 0.5 < np.sqrt(draws.var(0).sum() / np.trace(data.covariance)) < 2
+    assert draws[:, 1].std() < np.sqrt(data.covariance[1, 1])
 
 
 def test_the_epistemic_part_shrinks_as_the_data_grow():
     """For well-determined weights the rate goes to zero much faster than 1 / N: the loss of a dropped unit grows with
-    N, the entropy does not."""
-    rates = [
-        float(
-            Linear(n, y_noise=2.0)
-            .fit("concrete_dropout", dropout=0.2, epochs=300, batch_size=n)
-            .posterior_.rates.detach()
-        )
+    N, the entropy does not. So the spread shrinks by more than the posterior's, which is 0.32."""
+    spreads = [
+        weights_of(
+            Linear(n, y_noise=2.0).fit("concrete_dropout", dropout=0.2, epochs=300, n_networks=4, batch_size=n)
+        ).var(0)
         for n in (20, 200)
     ]
-    assert rates[1] < 0.1 * rates[0]
+    assert spreads[1].sum() ** 0.5 < 0.32 * spreads[0].sum() ** 0.5

@@ -150,6 +150,25 @@ def test_the_estimator_fits_predicts_clones_and_pickles(name, line):
     assert all(np.isfinite(part.predict(X)).all() for part in split)
 
 
+@every_family
+@pytest.mark.parametrize("error_model", ["classical", "berkson"])
+@pytest.mark.filterwarnings("ignore::eiv.diagnostics.LooseBoundWarning")  # training is short
+def test_covariances_of_each_row_a_mixture_and_berkson_errors(name, error_model):
+    random = np.random.default_rng(0)
+    X, roots = random.standard_normal((40, 2)), 0.2 * random.standard_normal((40, 2, 2))
+    prior = "mixture" if error_model == "classical" else "flat"
+    model = EiVRegressor(
+        posterior=name, input_prior=prior, error_model=error_model, hidden_units=8, epochs=4, n_networks=2, n_theta=20,
+        random_state=0,
+    )  # fmt: skip
+    errors = roots @ roots.swapaxes(1, 2)
+    p = model.fit(X, X.sum(1), X_err=errors).predict_distribution(X[:5], X_err=errors[:5])
+    for part in (p.mean, p.epistemic, p.aleatoric):
+        assert np.isfinite(part).all()
+    assert (p.epistemic > 0).all()
+    assert (p.aleatoric > 0).any()
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in OWN_DRAWS])
 def test_modules_without_dropout_will_do(name):
     posterior = ready(name, build=lambda: nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 1)))

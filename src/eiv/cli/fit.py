@@ -118,6 +118,7 @@ def _fit(data: Path, told: dict[str, Any], config: Path | None, out: Path | None
         raise ValueError("-o is missing: the name of the model file to write, for instance -o model.eiv.")
     check_output(out, force, data, *([] if config is None else [config]))
     started = time.perf_counter()
+    digest = digest_of(data)
     table = TrainingTable.of(open_table(data, options.separator, options.decimal), options)
     _show_table(data, table, options)
     model = EiVRegressor(
@@ -128,7 +129,8 @@ def _fit(data: Path, told: dict[str, Any], config: Path | None, out: Path | None
     train, test = _split(table, options)
     final, scored = _fitted(model, table, train, test, options.refit)
     scores = None if scored is None else _scores(scored, table, test)
-    notes = _notes(data, table, options, scores, len(train) if not options.refit else len(table.y))
+    n_fitted = len(train) if not options.refit else len(table.y)
+    notes = {"data": data.name, "data_sha256": digest} | _notes(table, options, scores, n_fitted)
     save_model(final, out, notes)  # before anything more is printed: whoever reads that may have gone
     if scores is not None:
         _show_scores(scores, table)
@@ -222,13 +224,9 @@ def _show_scores(scores: dict[str, float], table: TrainingTable) -> None:
     console.print(verdict(scores, table.spec.is_exact), highlight=False)
 
 
-def _notes(
-    data: Path, table: TrainingTable, options: FitOptions, scores: dict[str, float] | None, n_fitted: int
-) -> dict[str, Any]:
+def _notes(table: TrainingTable, options: FitOptions, scores: dict[str, float] | None, n_fitted: int) -> dict[str, Any]:
     """What `eiv predict` and `eiv info` need to know."""
     return {
-        "data": data.name,
-        "data_sha256": digest_of(data),
         "rows": len(table.y),
         "rows_left_out": table.missing.n_bad,
         "rows_learned_from": n_fitted,

@@ -18,8 +18,12 @@ class BernoulliDropout(StackPosterior):
         \theta = \phi \cdot \mathrm{diag}(b), \quad b_j \sim \mathrm{Bernoulli}(1 - p) / (1 - p), \qquad
         D_{KL}(q_\phi \| \mathcal{N}(0, \lambda_\theta^2)) = \frac{1 - p}{2 \lambda_\theta^2} |\phi|^2 + \mathrm{const}
 
-    phi is the network's own parameters and is learned; the rate p is fixed. A draw costs one random mask a dropout
-    layer. The epistemic part does not vanish as N grows, because p does not depend on the data.
+    The divergence is the paper's: that of masks of 0 and 1, for all parameters alike, biases and first layer among
+    them. Scaled masks keep phi the mean of theta.
+
+    phi is the network's own parameters and is learned; the rate p is fixed. Every row has a theta of its own, which its
+    zetas share. A draw costs one random mask a dropout layer. The epistemic part does not vanish as N grows, because p
+    does not depend on the data.
 
     Where the dropout layers of a network have different rates, p in the divergence is their mean.
 

@@ -63,11 +63,11 @@ class LastLayerLaplace(StackPosterior):
     .. math:: D_{KL} = \frac{|\phi|^2 + \mathrm{tr}\, C}{2 \lambda_\theta^2}
               - \frac12 \log\det \frac{C}{\lambda_\theta^2} - \frac{n_w}{2} + \mathrm{const},
 
-    up to the constant of the weights that are points. Training is the MAP estimate, without randomness in the weights
-    (dropout layers drop nothing), and costs no more than Bernoulli dropout. At its end come a pass over the training
-    rows (10,000 of them at most, 2,000 where zetas are drawn, in two sets of 256) and a matrix of
-    :math:`n_y (h + 1)` rows, which is taken apart. A prediction needs one
-    pass through the network for all thetas. All rows share a theta, and all zetas.
+    phi being the weights that training found, up to the constant of those that stay points. Training is the MAP
+    estimate, without randomness in the weights (dropout layers drop nothing); its steps cost no more than Bernoulli
+    dropout's. At its end come a pass over the training rows (10,000 of them at most, 2,000 where zetas are drawn, in
+    two sets of 256) and a matrix of :math:`n_y (h + 1)` rows, which is taken apart. A prediction needs one pass through
+    the network for all thetas. All rows share a theta, and all zetas.
 
     The epistemic variance shrinks as 1 / N. Exact for a network without hidden layer and exact inputs. Otherwise it
     leaves out what the data leave open about the hidden layers, and is too small far from the data, where ReLU

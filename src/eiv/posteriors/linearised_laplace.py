@@ -39,9 +39,11 @@ class LinearisedLaplace(LastLayerLaplace):
               - \frac12 \log\det \frac{C}{\lambda_\theta^2} - \frac{n_w}{2} + \mathrm{const}
 
     Slopes come from one pass forwards and one backwards for each output: for a layer with inputs h and slopes g of f
-    with respect to its outputs, that along a direction is :math:`(g \cdot u) (h \cdot v) / \sqrt{M H}`. Training costs
-    what `LastLayerLaplace` does, and a prediction about three times as much; it needs no pass for each theta. All rows
-    share a theta, and all zetas. What is not the weight or bias of an `nn.Linear` stays a point.
+    with respect to its outputs, that along a direction is :math:`(g \cdot u) (h \cdot v) / \sqrt{M H}`. phi are the
+    weights that training found. It costs what `LastLayerLaplace` does but for the end, where slopes of all layers with
+    several noisy features take seconds a network; a prediction costs several times as much, up to 28 times Bernoulli
+    dropout's on large tables (docs/posteriors.md). All rows share a theta, and all zetas. What is not the weight or
+    bias of an `nn.Linear` stays a point.
 
     The epistemic variance shrinks as 1 / N. Exact for a network without hidden layer and exact inputs. Otherwise it is
     that of a model that is linear in its weights: it tends to be too large rather than too small, since training stops

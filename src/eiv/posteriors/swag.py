@@ -28,8 +28,8 @@ class SWAG(StackPosterior):
         D_{KL} = \frac{|\bar\phi|^2 + \mathrm{tr}\, C}{2 \lambda_\theta^2} - \frac12 \log\det \frac{C}{\lambda_\theta^2}
         - \frac{n_\theta}{2}
 
-    with mean and standard deviation d of the weights at the ends of those epochs, and the deviations D of the last
-    K = 20 of them (Maddox et al., 2019, "stochastic weight averaging, Gaussian"). C is the covariance.
+    with mean :math:`\bar\phi` and standard deviation d of the weights at the ends of those epochs, and the deviations D
+    of the last K = 20 of them (Maddox et al., 2019, "stochastic weight averaging, Gaussian"). C is the covariance.
 
     Training itself is the MAP estimate under N(0, lambda_theta^2), without randomness in the weights; dropout layers
     drop nothing. It costs no more than Bernoulli dropout, and a copy of the weights an epoch. Then `n_theta` copies of

@@ -28,9 +28,10 @@ class VariationalDropout(StackPosterior):
     Molchanov, Ashukha and Vetrov (2017) (`log_uniform_kl`).
 
     phi and one alpha a dropout layer and network are learned; alpha starts at p / (1 - p). Every row has its own s,
-    shared by its zetas. The gradient with respect to the masks comes on top of Bernoulli dropout's work. With more data
-    alpha falls, and the epistemic part with it. The log-uniform prior is improper: alpha has no best value without
-    data, and one alpha for many units is a coarse description of what the data leave open.
+    shared by its zetas. The gradient with respect to the masks comes on top of Bernoulli dropout's work: up to three
+    times its time in training, for small networks. With more data alpha falls, and the epistemic part with it. The
+    log-uniform prior is improper: alpha has no best value without data, and one alpha for many units is a coarse
+    description of what the data leave open.
 
     Args:
         stack: the S networks, each with one dropout layer at least, whose rates are where alpha starts.

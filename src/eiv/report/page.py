@@ -184,7 +184,7 @@ def _notice(header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample
     if _is_learned(header, sample):
         scores = "the scores on rows held out, below" if held_out_scores(header["notes"]) else "rows that are new to it"
         return (
-            f"The model was fitted to this table, {sample.name}. On rows that it has learned from, residuals and "
+            f"The model was fitted to {sample.name}. On rows that it has learned from, residuals and "
             f"calibration look better than on new ones; what counts are {scores}."
         )
     return ""

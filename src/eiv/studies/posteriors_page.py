@@ -102,8 +102,8 @@ def _notice(table: pd.DataFrame, units: pd.DataFrame) -> str:
 def _overview_text(table: pd.DataFrame) -> list[str]:
     text = [
         "CRPS, a score of the whole predicted distribution of a label, and times are ratios to Bernoulli dropout with "
-        "the same method, geometric means over the data sets: below 1 is better, or faster. Coverages are means over "
-        "the data sets; they should be 95 %."
+        "the same method (of CRPS on the same splits), geometric means over the data sets: below 1 is better, or "
+        "faster. Coverages are means over the data sets; they should be 95 %."
     ]
     lost = table[table["rmse"].isna()][_KEYS].drop_duplicates()
     if len(lost):
@@ -114,13 +114,12 @@ def _overview_text(table: pd.DataFrame) -> list[str]:
 
 def overview(table: pd.DataFrame) -> HtmlTable:
     """The families in short: means over the data sets, and ratios to Bernoulli dropout."""
-    means = table.groupby(_KEYS, sort=False)[["truth_coverage", "label_coverage_total"]].mean().reset_index()
-    for column in ("crps", "training_s", "prediction_s"):
-        means[column] = np.log(_ratios(table, column)["ratio"])
-    over_sets = means.groupby(["family", "method"], sort=False)[
-        list(means.columns.difference(_KEYS, sort=False))
-    ].mean()
-    over_sets[["crps", "training_s", "prediction_s"]] = np.exp(over_sets[["crps", "training_s", "prediction_s"]])
+    means = table.groupby(_KEYS, sort=False)[["truth_coverage", "label_coverage_total"]].mean()
+    ratios = {"crps": _compared(table, "crps", np.divide)["mean"]}
+    ratios |= {column: _ratios(table, column).set_index(_KEYS)["ratio"] for column in ("training_s", "prediction_s")}
+    logs = np.log(pd.DataFrame(ratios, index=means.index))
+    over_sets = means.join(logs).groupby(["family", "method"], sort=False).mean()
+    over_sets[list(ratios)] = np.exp(over_sets[list(ratios)])
     rows = [
         [Cell.of(family), Cell.of(LABELS[method]), *(Cell.measured(value, np.nan) for value in found)]
         for family in table["family"].unique()
