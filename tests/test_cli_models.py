@@ -1,5 +1,6 @@
 """`eiv fit`, `eiv predict` and `eiv info`: from a table to an answer, and every way that it can go wrong."""
 
+import hashlib
 import json
 import os
 import pickle
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -71,6 +73,7 @@ def test_fit_says_what_it_understood_and_what_came_out(folder, run):  # noqa: F8
         assert words in out
     notes = read_header("m.eiv")["notes"]
     assert notes["target"] == "mass"
+    assert notes["data_sha256"] == hashlib.sha256(Path("d.csv").read_bytes()).hexdigest()
     assert notes["x_err"]["temp"] == {"kind": "column", "number": 0.0, "column": "temp_err"}
     held_out = notes["holdout"]["rows"]
     sizes = rows()["batch"].value_counts()

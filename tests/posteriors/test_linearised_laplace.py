@@ -56,6 +56,23 @@ def moved_weights(posterior, move, s):
     return moves
 
 
+def test_another_sigma_y_changes_the_spread_along_the_same_directions():
+    """With exact inputs the information goes as 1 / sigma_y^2, and the prior stays."""
+    posterior = linearised(lambda: paper_network(2, 1, 6, n_hidden=2), n_outputs=1)
+    before = {name: value.clone() for name, value in posterior.kept.items()}
+    x = torch.randn(2, 30, 2, dtype=F64, generator=torch.Generator().manual_seed(0))
+    noise = torch.full((2, 1), 0.6, dtype=F64)
+    posterior.finish(ZetaPosterior(x, 0 * x), x.new_zeros(2, 30, 1), noise, None, Streams(SEEDS, CPU, F64))
+    for name in ("left", "right"):
+        assert torch.equal(posterior.kept[name], before[name])
+
+    def information(root):
+        return torch.linalg.inv(root @ root.mT) - torch.eye(root.shape[1], dtype=F64)  # weight_penalty is 1/2
+
+    wide, narrow = (information(kept["root"]) for kept in (posterior.kept, before))
+    torch.testing.assert_close(4 * wide, narrow, rtol=1e-6, atol=1e-6)
+
+
 def test_a_draw_is_the_tangent_of_the_network_in_its_weights():
     posterior, template = linearised(Twice), Twice().double()
     draw = posterior.draw(streams(2, F64), 4)
