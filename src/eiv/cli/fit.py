@@ -118,8 +118,8 @@ def _fit(data: Path, told: dict[str, Any], config: Path | None, out: Path | None
         raise ValueError("-o is missing: the name of the model file to write, for instance -o model.eiv.")
     check_output(out, force, data, *([] if config is None else [config]))
     started = time.perf_counter()
-    digest = digest_of(data)
-    table = TrainingTable.of(open_table(data, options.separator, options.decimal), options)
+    source, digest = open_table(data, options.separator, options.decimal), digest_of(data)
+    table = TrainingTable.of(source, options)
     _show_table(data, table, options)
     model = EiVRegressor(
         x_err=table.errors.tolist() if table.spec.is_constant and not table.spec.is_exact else None,
