@@ -435,7 +435,8 @@ def test_prefix(model, run):  # noqa: F811
 )
 def test_verdict(aleatoric, words):
     scores = {"aleatoric": aleatoric, "epistemic": 0.1, "total": float(np.hypot(1, aleatoric))}
-    assert words in verdict(scores, exact=False)
+    assert words in verdict(scores, "these rows", exact=False)
+    assert "(these rows)" in verdict(scores, "these rows", exact=False)
 
 
 def hears_interrupts():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 _KINDS = (".png", ".svg", ".pdf")
 _BAR = 12  # characters
+_THETAS = 1600  # behind the shares: with 100 the remainder of a row scatters by a tenth of the inputs' part
 
 
 @app.command()
@@ -72,10 +74,12 @@ def explain(
         if out is not None and len(table.outputs) > 1:
             raise ValueError(f"-o: {model_file} has {len(table.outputs)} outputs; a picture shows one only.")
         chosen = _row(table, row)
-        predictions = single_outputs(table.predict(chosen, np.ones(1, dtype=bool), budget=True))
+        predictions = single_outputs(table.predict(chosen, np.ones(1, dtype=bool)))
+        table.model.set_params(n_theta=max(_THETAS, table.model.settings_.n_theta))
+        drawn = single_outputs(table.predict(chosen, np.ones(1, dtype=bool), budget=True))
         _show_inputs(table, chosen, row)
-        for name, p in zip(table.outputs, predictions, strict=True):
-            budget = Budget.of(p, table.features)
+        for name, p, many in zip(table.outputs, predictions, drawn, strict=True):
+            budget = Budget.of(replace(p, shares=many.shares), table.features)
             _show_prediction(name, p, level)
             _show_budget(name, budget, _errors(table, chosen))
             if out is not None:

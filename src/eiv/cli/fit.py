@@ -221,7 +221,7 @@ def _show_scores(scores: dict[str, float], table: TrainingTable) -> None:
     shown.add_row("  from the input errors (aleatoric)", f"{scores['aleatoric']:.4g}")
     shown.add_row("  from the noise of the target", f"{scores['noise']:.4g}")
     console.print(shown)
-    console.print(verdict(scores, table.spec.is_exact), highlight=False)
+    console.print(verdict(scores, "the mean over the rows held out", table.spec.is_exact), highlight=False)
 
 
 def _notes(table: TrainingTable, options: FitOptions, scores: dict[str, float] | None, n_fitted: int) -> dict[str, Any]:

@@ -24,7 +24,7 @@ _SCORES = {
 }
 
 study = typer.Typer(
-    name="study", help="Measure what each ingredient does to coverage and accuracy.", no_args_is_help=True
+    name="study", help="Measure what recipes and weight posteriors do to coverage and accuracy.", no_args_is_help=True
 )
 app.add_typer(study)
 

@@ -87,7 +87,7 @@ def write_model_page(
         title=f"{names} from {counted(model.n_features_in_, 'measured input')}",
         version=eiv.__version__,
         subject=_subject(sample),
-        summary=_summary(model, header, outputs, sample),
+        summary=_summary(model, header, outputs, sample, where),
         notice=_notice(header, outputs, sample),
         sections=parts,
     )
@@ -146,7 +146,7 @@ def _subject(sample: Sample | None) -> str:
 
 
 def _summary(
-    model: EiVRegressor, header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample | None
+    model: EiVRegressor, header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample | None, where: str
 ) -> list[str]:
     found = []
     scores = held_out_scores(header["notes"])
@@ -166,7 +166,7 @@ def _summary(
             "aleatoric": np.sqrt(output.budget.variances[1:-1].sum()),
             "total": output.budget.total,
         }
-        found.append(of + verdict(parts, exact=not output.errors.any()))
+        found.append(of + verdict(parts, where, exact=not output.errors.any()))
     if sample is not None:
         ranges = Ranges(sample.X, model.x_quantiles_[0], model.x_quantiles_[-1])
         found.append(sections.ranges_sentence(ranges, outputs[0].features))

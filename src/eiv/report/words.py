@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 _SMALL, _LARGE = 0.02, 0.2  # of the variance of a new label
 
 
-def verdict(scores: Mapping[str, float], exact: bool) -> str:
-    """Whether the errors of the inputs matter."""
+def verdict(scores: Mapping[str, float], where: str, exact: bool) -> str:
+    """Whether the errors of the inputs matter, and where that was looked at."""
     if exact:
         return "Whether input errors matter here cannot be said: none were given."
     of_label = (scores["aleatoric"] / scores["total"]) ** 2
@@ -17,7 +17,7 @@ def verdict(scores: Mapping[str, float], exact: bool) -> str:
     how = "hardly matter" if of_label < _SMALL else "matter" if of_label < _LARGE else "matter a lot"
     return (
         f"The input errors {how} here: they make up {100 * of_label:.0f} % of the variance of a new label, and "
-        f"{100 * of_curve:.0f} % of that of the predicted curve."
+        f"{100 * of_curve:.0f} % of that of the predicted curve ({where})."
     )
 
 
