@@ -139,7 +139,6 @@ def _of_model(
     from eiv.report import write_model_page  # noqa: PLC0415
     from eiv.tables import open_table  # noqa: PLC0415
 
-    files = [("model file", model_file)]
     model: EiVRegressor
     header: Mapping[str, Any]
     sample: Sample | None
@@ -148,15 +147,19 @@ def _of_model(
             raise ValueError(f"{'--x-err' if x_err else '--target'} is about a table; give one after {model_file}.")
         model, header, sample = load_model(model_file), read_header(model_file), None
     else:
-        files.append(("table", data))
         table = ModelTable.opened(model_file, open_table(data, separator, decimal), x_err)
         with errors.status("reading"):
             sample = _sample(table, _targets(table, target), drop_missing)
         model, header = table.model, table.header
-    lines = [("page made", time.strftime("%Y-%m-%d"))]
-    lines += [(what, f"{path.name}, SHA-256 {digest_of(path)[:16]}…") for what, path in files]
+    lines = [("page made", time.strftime("%Y-%m-%d")), ("model file", _told(model_file.name, digest_of(model_file)))]
+    if sample is not None:
+        lines.append(("table", _told(sample.name, sample.digest)))
     with errors.status("predicting") as status:
         write_model_page(page, model, header, sample, lines, status.update)
+
+
+def _told(name: str, digest: str) -> str:
+    return f"{name}, SHA-256 {digest[:16]}…"
 
 
 def _targets(table: ModelTable, target: str | None) -> tuple[str, ...]:

@@ -208,7 +208,13 @@ def _panels(
             axes.errorbar(seen, np.arange(len(families)) + shift, xerr=found["se"], label=LABELS[method], **look)
             for row in np.flatnonzero(found["mean"] > most):
                 place = {"xycoords": axes.get_yaxis_transform(), "ha": "right", "va": "center"}
-                axes.annotate(f"{found['mean'].iloc[row]:.3g}", (edge, row), color=look["color"], size="small", **place)
+                readable = {
+                    "color": look["color"],
+                    "size": "small",
+                    "zorder": 5,
+                    "bbox": {"fc": "w", "ec": "w", "pad": 0.4},
+                }
+                axes.annotate(f"{found['mean'].iloc[row]:.3g}", (edge, row + shift), **readable, **place)
         axes.set(title=name, ylim=(len(families) - 0.5, -0.5))
         axes.grid(axis="y", color="#e4e4e8", linewidth=0.6)
     for axes in panels.flat[len(sets) :]:
