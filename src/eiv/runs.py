@@ -28,7 +28,7 @@ __all__ = ["MixedResultsError", "Unit", "read_unit", "run_units"]
 
 _FOLDER = "stacks"  # of single results
 _UNITS_ON_A_GPU = 3  # one alone leaves it idle while Python prepares the next step
-_FORMAT = 1
+_FORMAT = 2  # 2: predictions without common noise, simulated sets of the reproduction drawn anew
 
 
 class MixedResultsError(ValueError):

@@ -1,6 +1,7 @@
 """The page of a run, in a real browser where there is one."""
 
 import re
+from dataclasses import fields, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -8,7 +9,7 @@ import pytest
 
 from eiv.pages import Cell
 from eiv.paper.figures import CAPTIONS
-from eiv.paper.remarks import WORDS
+from eiv.paper.remarks import REMARKS, WORDS
 from eiv.paper.report import write_report
 from eiv.paper.tables import Tables
 from scenarios import run_tables
@@ -104,7 +105,7 @@ def test_in_a_browser_captions_fit_the_window_and_words_unfold(browser, page, wi
         return [...document.querySelectorAll('caption')].filter(one => one.textContent)
             .map(one => [one.getBoundingClientRect().right, one.closest('.scroll').getBoundingClientRect().right])
     """)
-    assert len(ends) == 4
+    assert len(ends) == 5
     assert all(caption <= window for caption, window in ends)
     words = browser.find_element("css selector", "#words dl")
     assert not words.is_displayed()
@@ -119,6 +120,79 @@ def test_words_are_explained_and_the_tables_use_them(tmp_path, ending):
         assert f"<dt>{word}</dt>" in text or f"| {word} | " in text
     assert ">as printed</td>" in text or "| EiV | as printed | " in text
     assert not re.search(r"(>|\| )non_eiv(<| )", text)
+
+
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Pages for their words alone, which are written sooner."""
+    monkeypatch.setattr("eiv.paper.report.draw_figures", lambda tables, folder: [])
+
+
+def as_before(tables):
+    """Tables of a run of the time when all networks of a simulated set had splits of one data set."""
+    return replace(tables, stacks=tables.stacks.drop(columns="data_drawn"))
+
+
+def text_of(tables, folder, ending):
+    return write_report(tables, folder, folder / f"page.{ending}").read_text()
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("ending", ["html", "md"])
+def test_both_readings_of_the_regression_and_their_verdicts_are_shown(tmp_path, ending):
+    tables = run_tables()
+    rows = (tables.networks["dataset"] == "linear") & (tables.networks["estimator"] == "predictive")
+    tables.networks.loc[rows, "truth_coverage"] = 1.0
+    text = text_of(tables, tmp_path, ending)
+    before_verdict = r"\) covers the truth insufficiently[^|<]*(</span><span class=\"verdict [a-z-]*\">|\|[^|]*\| )"
+    for reading, verdict in (("band of its coefficients", "holds"), ("predictive band, with σ_y", "does not hold")):
+        assert re.search(rf"The g-based regression \({reading}{before_verdict}{verdict}", text)
+    assert "too often" not in text
+    assert REMARKS["regression_covers_too_little_predictive"][:60] in text
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("ending", ["html", "md"])
+def test_the_page_says_what_its_errors_are_of(tmp_path, ending):
+    tables = run_tables()
+    drawn_anew, of_splits = "errors are those over independent data sets", "overlapping splits of one data set. Errors"
+    text = text_of(tables, tmp_path, ending)
+    assert drawn_anew in text
+    assert of_splits not in text
+    assert "found again with one network left out at a time" in text
+    text = text_of(as_before(tables), tmp_path, ending)
+    assert drawn_anew not in text
+    assert of_splits in text
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_earlier_run_stands_beside_one_with_data_drawn_anew(tmp_path):
+    tables = run_tables()
+    text = text_of(tables, tmp_path, "md")
+    row = next(line for line in text.splitlines() if line.startswith("| quadratic | EiV | unbiased | 0.776 ± 0.014 |"))
+    here = tables.networks.query("dataset == 'quadratic' and method == 'eiv' and estimator == 'unbiased'")
+    found = here["truth_coverage"]
+    assert f"| {found.mean():.3f} ± {found.sem():.3f} | {found.min():.3f} to {found.max():.3f} |" in row
+    assert "0.776 ± 0.014" not in text_of(as_before(tables), tmp_path, "md")
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("ending", ["html", "md"])
+def test_a_page_of_real_data_says_nothing_of_simulated_ones(tmp_path, ending):
+    tables = run_tables()
+    real = Tables(*(getattr(tables, one.name).query("dataset in ('yacht', 'naval')") for one in fields(tables)))
+    text = text_of(real, tmp_path, ending)
+    assert "overlapping random splits of one table" in text
+    assert "On the simulated sets the data" not in text
+    assert "in which the networks of a simulated set" not in text
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("ending", ["html", "md"])
+def test_a_changed_rule_says_that_it_was_changed(tmp_path, ending):
+    text = text_of(run_tables(), tmp_path, ending)
+    assert "This rule was changed after an earlier run" in text
+    assert "one that was changed after an earlier run says so" in " ".join(text.split())
 
 
 def test_the_page_in_docs_is_that_of_the_results(tmp_path):

@@ -14,8 +14,10 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from eiv.paper import run
+from eiv.paper import run, stacks
+from eiv.paper.evaluation import evaluate_regression
 from eiv.paper.problems import problem
+from eiv.paper.regression import GRegression
 from eiv.paper.run import reproduce
 from eiv.paper.settings import PROFILES, TRAINING
 from eiv.paper.stacks import Stack, plan
@@ -117,6 +119,47 @@ def test_a_changed_table_of_settings_is_another_identity():
     other = replace(stack, training=replace(stack.training, epochs=99))
     assert stack.settings() != other.settings()
     assert json.loads(json.dumps(stack.settings())) == stack.settings()  # as it comes back from a file
+
+
+@pytest.mark.usefixtures("regression_only")
+def test_results_of_splits_of_one_data_set_are_not_taken_for_those_of_data_drawn_anew(tmp_path):
+    reproduce(tmp_path, only=["linear"], n_networks=2, device="cpu", console=QUIET)
+    path = tmp_path / "stacks" / "linear-g_regression.json"
+    content = json.loads(path.read_text())
+    del content["identity"]["data_drawn"]  # as runs were before
+    path.write_text(json.dumps(content))
+    with pytest.raises(MixedResultsError, match=r"data_drawn = None, not 'anew for each network'.*--restart"):
+        reproduce(tmp_path, only=["linear"], n_networks=2, device="cpu", console=QUIET)
+
+
+def test_results_of_real_data_do_not_depend_on_how_simulated_ones_are_drawn():
+    stacks = plan(PROFILES["full"], seed=0, device="cpu")
+    drawn = {stack.dataset for stack in stacks if "data_drawn" in stack.settings()}
+    assert drawn == set(PROFILES["quick"].sets)
+
+
+def test_all_methods_have_the_same_rows(monkeypatch):
+    seen = {}
+
+    def fit_splits(model, X, y, splits, on_progress):
+        seen[model.x_err] = [(X[rows, 0], y[rows]) for rows in splits]
+        return []
+
+    def fit(name, x, y):
+        seen.setdefault("regression", []).append((x, y))
+        return GRegression(name, np.zeros(2), np.eye(2))
+
+    monkeypatch.setattr(stacks, "fit_splits", fit_splits)
+    monkeypatch.setattr(stacks, "evaluate_models", lambda data, models: evaluate_regression(data))
+    monkeypatch.setattr(GRegression, "fit", lambda *args: GRegression("linear", np.zeros(2), np.eye(2)))
+    stack = Stack("linear", "eiv", TRAINING["linear"], n_networks=3, seed=0, device="cpu")
+    stack.run()
+    replace(stack, method="non_eiv").run()
+    monkeypatch.setattr(GRegression, "fit", fit)
+    replace(stack, method="g_regression").run()
+    assert set(seen) == {0.1, None, "regression"}
+    for rows in zip(*seen.values(), strict=True):
+        assert len({(x.tobytes(), y.tobytes()) for x, y in rows}) == 1
 
 
 @pytest.mark.usefixtures("regression_only")

@@ -30,9 +30,10 @@ CAPTIONS = {
     "in each panel.",
     "scores": "RMSE, coverage of labels by 1.96 times the total uncertainty, and by 1.96 u (EiV) or 1.96 times the "
     "epistemic uncertainty (non-EiV), on the test rows. Bars: standard errors over the networks.",
-    "truth_coverage": "Coverage of the truth g(ζ) on the test rows by 1.96 u (epistemic for non-EiV). Filled: the "
-    "unbiased estimator, hollow: Algorithm 2 as printed, whose five zetas for all thetas make u too small. The "
-    "g-based regression is shown with the uncertainty of its coefficients.",
+    "truth_coverage": "Coverage of the truth g(ζ) on the test rows by 1.96 u (epistemic for non-EiV). For EiV, filled: "
+    "the unbiased estimator, hollow: Algorithm 2 as printed, whose five zetas for all thetas make u too small. For the "
+    "g-based regression, filled: the uncertainty of its coefficients, hollow: its predictive one, which holds σ_y, as "
+    "the paper words it.",
     "truth_coverage_by_level": "Coverage of the truth by intervals that should hold a share q of it, with the standard "
     "error over the networks as a band. On the diagonal an uncertainty means what it says.",
 }
@@ -174,20 +175,27 @@ def _truth_coverage(tables: Tables) -> Figure | None:
     if not names:
         return None
     summary = tables.summary()
-    figure, ((axes,),) = new_figure(1, 1, (6.4, 3.4))
-    rows = (("eiv", "unbiased"), ("eiv", "literal"), ("non_eiv", "unbiased"), ("g_regression", "parameters"))
-    for shift, (method, estimator) in zip((-0.24, -0.08, 0.08, 0.24), rows, strict=True):
+    figure, ((axes,),) = new_figure(1, 1, (6.4, 3.9))
+    rows = (
+        ("eiv", "unbiased", ""),
+        ("eiv", "literal", ", Algorithm 2 as printed"),
+        ("non_eiv", "unbiased", ""),
+        ("g_regression", "parameters", ", coefficients"),
+        ("g_regression", "predictive", ", with σ_y"),
+    )
+    for shift, (method, estimator, words) in zip((-0.3, -0.15, 0.0, 0.15, 0.3), rows, strict=True):
         found = summary.xs(method, level="method").xs(estimator, level="estimator")["truth_coverage"].reindex(names)
-        _dots(axes, found, np.arange(len(names)) + shift, method, hollow=estimator == "literal")
+        hollow = estimator in ("literal", "predictive")
+        _dots(axes, found, np.arange(len(names)) + shift, method, hollow, words)
     axes.axvline(0.95, color="black", linestyle="--", linewidth=1)
-    axes.set(yticks=range(len(names)), yticklabels=names, xlim=(0, 1), xlabel="share of g(ζ) covered by 1.96 u")
+    axes.set(yticks=range(len(names)), yticklabels=names, xlim=(-0.02, 1.02), xlabel="share of g(ζ) covered by 1.96 u")
     axes.invert_yaxis()
     axes.grid(axis="y", alpha=0.25)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)
     return figure
 
 
-def _dots(axes: Axes, found: pd.DataFrame, heights: Any, method: str, hollow: bool = False) -> None:
+def _dots(axes: Axes, found: pd.DataFrame, heights: Any, method: str, hollow: bool = False, words: str = "") -> None:
     axes.errorbar(
         found["mean"],
         heights,
@@ -198,7 +206,7 @@ def _dots(axes: Axes, found: pd.DataFrame, heights: Any, method: str, hollow: bo
         linewidth=1,
         color=COLOURS[method],
         markerfacecolor="white" if hollow else COLOURS[method],
-        label=LABELS[method] + (", Algorithm 2 as printed" if hollow else ""),
+        label=LABELS[method] + words,
     )
 
 

@@ -1,8 +1,9 @@
-"""The data of a run: rows, splits, and points with a known truth."""
+"""The data of a run: the rows of each network, and points with a known truth that are common to all."""
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from eiv.paper.settings import TRAIN_SHARE
 __all__ = ["Points", "Problem", "problem"]
 
 Array = NDArray[np.float64]
+Splits = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
 N_FRESH = 200  # points of figure deviation_scatter
 N_LINE = 50  # equidistant zetas of figure prediction_linear
 
@@ -50,16 +52,19 @@ class Points:
 
 @dataclass(frozen=True)
 class Problem:
-    r"""A data set with the splits of its S networks.
+    r"""The rows of a data set, and which of them each of its S networks has.
 
-    .. math:: \mathcal{D} = \mathcal{D}_s^{\mathrm{train}} \cup \mathcal{D}_s^{\mathrm{test}}, \qquad s = 1 \dots S
+    .. math:: \mathcal{D}_s = \mathcal{D}_s^{\mathrm{train}} \cup \mathcal{D}_s^{\mathrm{test}}, \qquad s = 1 \dots S
+
+    Simulated data are drawn anew for each network: the rows of all :math:`\mathcal{D}_s` stand one after another, and
+    no two networks share any. Real data are one table that is split at random for each network.
 
     Attributes:
         name: the data set.
-        X: `rows x n_x`.
+        X: `rows x n_x`; for simulated data the rows of all networks.
         y: `rows`.
         truth: `rows`, g(zeta), or None for real data.
-        splits: positions of training and of test rows, one pair a network.
+        splits: positions of training and of test rows, one pair per network.
         points: further points with a known truth, for simulated data.
         network_seed: for the networks of every method, so that they differ in the method alone.
 
@@ -67,6 +72,8 @@ class Problem:
         >>> linear = problem("linear", seed=0, n_networks=3)
         >>> [(len(train), len(test)) for train, test in linear.splits]
         [(400, 100), (400, 100), (400, 100)]
+        >>> len(linear.y), len(np.unique(linear.y))
+        (1500, 1500)
 
     """
 
@@ -74,7 +81,7 @@ class Problem:
     X: Any
     y: Array
     truth: Array | None
-    splits: list[tuple[NDArray[np.intp], NDArray[np.intp]]]
+    splits: Splits
     points: tuple[Points, ...]
     network_seed: int
 
@@ -82,7 +89,7 @@ class Problem:
 def problem(name: str, seed: int, n_networks: int) -> Problem:
     r"""The data of one set, its splits and its seeds, all from one `seed`.
 
-    .. math:: |\mathcal{D}_s^{\mathrm{train}}| = 0.8 \, N
+    .. math:: |\mathcal{D}_s| = N, \qquad |\mathcal{D}_s^{\mathrm{train}}| = 0.8 \, N
 
     Args:
         name: one of the thirteen sets.
@@ -90,27 +97,30 @@ def problem(name: str, seed: int, n_networks: int) -> Problem:
         n_networks: S.
 
     Returns:
-        The problem; the first splits do not depend on how many there are.
+        The problem; what the first networks have does not depend on how many there are.
 
     Examples:
         >>> problem("sine", seed=1, n_networks=2).X.shape
-        (2000, 1)
+        (4000, 1)
 
     """
-    data_seed, split_seed, network_seed, *point_seeds = map(
-        int, SeedSequence([seed, zlib.crc32(name.encode())]).generate_state(5) // 2
-    )
-    points: tuple[Points, ...] = ()
-    truth: Array | None = None
+    seeds = SeedSequence([seed, zlib.crc32(name.encode())])
+    _, split_seed, network_seed, *point_seeds = map(int, seeds.generate_state(5) // 2)
     if name in SIMULATED:
-        data = simulate(name, random_state=data_seed)
-        X, y, truth = data.X, data.y, data.truth
         points = _fresh(name, point_seeds[0]), _line(name, point_seeds[1])
-    else:
-        loaded = load(name)
-        X, y = loaded.X, loaded.y.to_numpy()
+        return Problem(name, *_drawn_anew(name, seeds.spawn(n_networks)), points, network_seed)
+    loaded = load(name)
     splitter = ShuffleSplit(n_networks, train_size=TRAIN_SHARE, random_state=split_seed)
-    return Problem(name, X, y, truth, list(splitter.split(X)), points, network_seed)
+    return Problem(name, loaded.X, loaded.y.to_numpy(), None, list(splitter.split(loaded.X)), (), network_seed)
+
+
+def _drawn_anew(name: str, seeds: Sequence[SeedSequence]) -> tuple[Array, Array, Array, Splits]:
+    """X, y, truth and splits of one data set per seed; rows are drawn independently, so the last ones serve as test."""
+    data = [simulate(name, random_state=int(seed.generate_state(1)[0])) for seed in seeds]
+    X, y, truth = (np.concatenate([getattr(one, column) for one in data]) for column in ("X", "y", "truth"))
+    rows = np.arange(len(y), dtype=np.intp).reshape(len(seeds), -1)
+    n_train = round(TRAIN_SHARE * rows.shape[1])
+    return X, y, truth, [(own[:n_train], own[n_train:]) for own in rows]
 
 
 def _fresh(name: str, seed: int) -> Points:

@@ -14,12 +14,21 @@ import eiv
 from eiv.datasets import SIMULATED
 from eiv.files import written_whole
 from eiv.pages import Cell, HtmlFigure, HtmlTable, write_page
-from eiv.paper.claims import Claim, Verdict, check_claims, claims_table
+from eiv.paper.claims import Claim, Condition, Verdict, check_claims, claims_table
 from eiv.paper.figures import CAPTIONS, draw_figures
-from eiv.paper.remarks import DIFFERENCES, REMARKS, WORDS
+from eiv.paper.remarks import (
+    DIFFERENCES,
+    DRAWN_ANEW_DIFFERS,
+    EARLIER_COVERAGE,
+    ERRORS,
+    ERRORS_DRAWN_ANEW,
+    ERRORS_OF_SPLITS,
+    REMARKS,
+    WORDS,
+)
 from eiv.paper.settings import PROFILES, TRAINING
-from eiv.paper.stacks import WIDER_NAVAL
-from eiv.paper.tables import Tables
+from eiv.paper.stacks import DRAWN_ANEW, WIDER_NAVAL
+from eiv.paper.tables import Tables, select
 from eiv.plotting import LABELS
 
 __all__ = ["write_report"]
@@ -61,12 +70,13 @@ def write_report(tables: Tables, folder: Path, page: Path | None = None) -> Path
         notice=notice(tables),
         words=WORDS,
         counts=_counts(claims),
+        errors=_errors(tables),
         claims=_claims(claims, check_claims(tables, "unbiased")),
         figures=[HtmlFigure(name, (figures / f"{name}.svg").read_bytes(), CAPTIONS[name]) for name in drawn],
-        tables=_score_tables(tables),
+        tables=[_scores(tables), *([_two_runs(tables)] if _drawn_anew(tables) else [])],
         figures_folder=figures.name,
         settings=_settings(tables),
-        differences=DIFFERENCES,
+        differences=(*DIFFERENCES, *([DRAWN_ANEW_DIFFERS] if _drawn_anew(tables) else [])),
         provenance=_provenance(tables),
     )
     return path
@@ -84,7 +94,9 @@ def notice(tables: Tables) -> str:
     n_networks = tables.networks["network"].nunique()
     if not missing and n_networks >= full.n_networks:
         return ""
-    fewer = f"{n_networks} instead of {full.n_networks} networks a data set and method" * (n_networks < full.n_networks)
+    fewer = f"{n_networks} instead of {full.n_networks} networks per data set and method" * (
+        n_networks < full.n_networks
+    )
     without = f"without {', '.join(missing)}" if missing else ""
     parts = "; ".join(filter(None, [fewer, without]))
     return f"This is not the whole of the paper: {parts}. `eiv reproduce --profile full` runs it all."
@@ -95,11 +107,25 @@ def _counts(claims: Sequence[Claim]) -> str:
     words: dict[Verdict, str] = {
         "holds": "hold",
         "does not hold": "do not",
-        "cannot tell": "cannot be told",
+        "cannot tell": "are undecided (cannot tell)",
         "not run": "were not run",
     }
     parts = [f"{found[verdict]} {word}" for verdict, word in words.items() if found[verdict]]
     return f"Of {len(claims)} claims, {', '.join(parts)}."
+
+
+def _drawn_anew(tables: Tables) -> bool | None:
+    """Whether simulated data were drawn anew for each network, as they are since `data_drawn`; None without any."""
+    simulated = tables.stacks[tables.stacks["dataset"].isin(SIMULATED)]
+    if simulated.empty:
+        return None
+    return "data_drawn" in simulated and bool((simulated["data_drawn"] == DRAWN_ANEW).all())
+
+
+def _errors(tables: Tables) -> str:
+    """How standard errors are found, and what they are of."""
+    of_simulated = {True: ERRORS_DRAWN_ANEW, False: ERRORS_OF_SPLITS, None: ""}
+    return f"{ERRORS} {of_simulated[_drawn_anew(tables)]}".strip()
 
 
 def _claims(claims: Sequence[Claim], unbiased: Sequence[Claim]) -> list[dict[str, Any]]:
@@ -107,7 +133,7 @@ def _claims(claims: Sequence[Claim], unbiased: Sequence[Claim]) -> list[dict[str
     for claim, other in zip(claims, unbiased, strict=True):
         rows = [
             [
-                Cell.of(condition.subject.replace("non_eiv", "non-EiV").replace("eiv", "EiV")),
+                Cell.of(_subject(condition, second)),
                 Cell.measured(condition.value, condition.error),
                 Cell.of(condition.verdict),
                 Cell.measured(second.value, second.error),
@@ -125,7 +151,7 @@ def _claims(claims: Sequence[Claim], unbiased: Sequence[Claim]) -> list[dict[str
                 "rule": claim.rule,
                 "verdict": claim.verdict,
                 "other": other.verdict if other.verdict != claim.verdict else "",
-                "exceptions": claim.exceptions,
+                "exceptions": tuple(map(_in_words, claim.exceptions)),
                 "remark": REMARKS.get(claim.name, "") if claim.verdict in ("does not hold", "cannot tell") else "",
                 "table": HtmlTable("", headings, rows),
             }
@@ -133,7 +159,18 @@ def _claims(claims: Sequence[Claim], unbiased: Sequence[Claim]) -> list[dict[str
     return shown
 
 
-def _score_tables(tables: Tables) -> list[HtmlTable]:
+def _subject(condition: Condition, second: Condition) -> str:
+    """What both are about; where the unbiased estimator has another level of q, that too."""
+    if condition.subject == second.subject:
+        return _in_words(condition.subject)
+    return f"{_in_words(condition.subject)} (unbiased: {_in_words(second.subject)})"
+
+
+def _in_words(subject: str) -> str:
+    return subject.replace("non_eiv", "non-EiV").replace("eiv", "EiV")
+
+
+def _scores(tables: Tables) -> HtmlTable:
     columns = {
         "rmse": "RMSE",
         "label_coverage_total": "labels by total",
@@ -148,18 +185,40 @@ def _score_tables(tables: Tables) -> list[HtmlTable]:
     summary = tables.summary()
     rows = [
         [
-            *map(Cell.of, (index[0], _METHODS[index[1]], index[2].replace("literal", "as printed"))),
+            *_names(*index),
             *(Cell.measured(*summary.loc[index, column].loc[["mean", "se"]]) for column in columns),
         ]
         for index in summary.index
     ]
-    scores = HtmlTable(
+    return HtmlTable(
         "All scores. Real data in units of the spread of the training labels, simulated data in their own. Coverages "
         "are of intervals of ± 1.96 standard deviations.",
         ("data set", "method", "estimator", *columns.values()),
         rows,
     )
-    return [scores]
+
+
+def _two_runs(tables: Tables) -> HtmlTable:
+    """What drawing the data anew has changed: the earlier coverage of the truth beside that of this run."""
+    rows = []
+    for index, earlier in EARLIER_COVERAGE.items():
+        found = select(tables.networks, **dict(zip(("dataset", "method", "estimator"), index, strict=True)))
+        if len(found):
+            now = found["truth_coverage"]
+            low, high = now.min(), now.max()
+            measured = Cell.measured(*earlier), Cell.measured(now.mean(), now.sem())
+            rows.append([*_names(*index), *measured, Cell(f"{low:.3f} to {high:.3f}", float(high - low))])
+    return HtmlTable(
+        "Coverage of the truth by 1.96 u on the simulated sets: in the earlier run, whose ten networks had overlapping "
+        "splits of one data set, and in this one, with data drawn anew for each network. Only the errors of the latter "
+        "hold what differs between data sets.",
+        ("data set", "method", "estimator", "splits of one data set", "drawn anew", "single networks, drawn anew"),
+        rows,
+    )
+
+
+def _names(dataset: str, method: str, estimator: str) -> list[Cell]:
+    return [Cell.of(word) for word in (dataset, _METHODS[method], estimator.replace("literal", "as printed"))]
 
 
 def _settings(tables: Tables) -> list[HtmlTable]:

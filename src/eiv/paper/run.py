@@ -36,7 +36,7 @@ def reproduce(
         folder: for the results; a run that was interrupted goes on there.
         profile: "quick" or "full".
         only: names of data sets, where not all of the profile are wanted.
-        n_networks: networks a set and method, where not as many as the profile says.
+        n_networks: networks per set and method, where not as many as the profile says.
         device: "auto", "cpu" or "cuda".
         seed: of everything.
         restart: whether results of other settings are replaced instead of refused.

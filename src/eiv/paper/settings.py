@@ -71,7 +71,7 @@ COMMON: dict[str, Any] = {  # the rest, the same for all sets: text of sections 
     "input_prior": "flat",
 }
 
-TRAIN_SHARE = 0.8  # of the rows of a set, split anew for each network
+TRAIN_SHARE = 0.8  # of the rows that a network has; the others test it
 
 METHODS = ("eiv", "non_eiv")
 

@@ -26,10 +26,10 @@ class Tables:
     .. math:: \bar v \pm \frac{s_v}{\sqrt S}
 
     Attributes:
-        networks: one row a network and estimator (see `eiv.paper.evaluation.Evaluation`).
-        calibration: one row a network, estimator and q.
-        points: one row a point of known truth and estimator.
-        stacks: one row a stack: settings, machine, versions and times.
+        networks: one row per network and estimator (see `eiv.paper.evaluation.Evaluation`).
+        calibration: one row per network, estimator and q.
+        points: one row per point of known truth and estimator.
+        stacks: one row per stack: settings, machine, versions and times.
 
     Examples:
         >>> import tempfile
