@@ -181,10 +181,10 @@ def test_options_from_a_file_the_command_line_first(folder, run):  # noqa: F811
     assert header["settings"]["input_prior"] == "normal"
     assert header["notes"]["seed"] == 3
     assert header["notes"]["x_err"]["temp"]["kind"] == "reading"
-    assert run("fit", "d.csv", "--config", "fit.toml", "--x-err", "0.2", "--seed", "4", "-o", "n.eiv")[0] == 0
+    assert run("fit", "d.csv", "--config", "fit.toml", "--x-err", "0.02", "--seed", "4", "-o", "n.eiv")[0] == 0
     header = read_header("n.eiv")
     assert header["notes"]["seed"] == 4
-    assert {term["number"] for term in header["notes"]["x_err"].values()} == {0.2}
+    assert {term["number"] for term in header["notes"]["x_err"].values()} == {0.02}
 
 
 def test_errors_of_the_command_line_replace_those_of_the_file_column_by_column(folder, run):  # noqa: F811
@@ -336,7 +336,7 @@ BAD_TABLES = {
         (["d.csv", *FIT, "--set", "learning_rate=1e30"], "Lower learning_rate"),
         (
             ["d.csv", *FIT[:-4], "--x-err", "1e308", "--set", "input_prior=normal"],
-            "larger than the spread of X",
+            "x_err is beyond the spread of X in column 'length' (spread 0.6, error 1e+308, of 80 rows)",
         ),
         (["d.csv", *FIT, "--holdout", "1.5"], "--holdout must be a share"),
         (["d.csv", *FIT, "--config", "no.toml"], "There is no file no.toml"),

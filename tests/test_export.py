@@ -13,8 +13,9 @@ from sklearn.exceptions import NotFittedError
 
 from eiv import EiVRegressor, MixturePrior, NormalPrior
 from eiv.export import draw_zeta
-from eiv.posteriors import FAMILIES
+from eiv.posteriors import FAMILIES, BernoulliDropout, MeanField, StackPosterior, Theta
 from eiv.streams import Purpose, Streams, network_seeds
+from eiv.validation import option
 from test_networks import SmallConv
 
 SMALL = {"hidden_units": 16, "n_hidden": 2, "epochs": 8, "n_networks": 2, "random_state": 0}
@@ -87,7 +88,8 @@ def test_the_same_draws_give_the_same_numbers(family, dtype, tmp_path):
     with torch.no_grad():
         draw = posterior.draw(streams, 1)
         zeta = inputs.draw(torch.tensor(noise, dtype=like.dtype).unsqueeze(1)).squeeze(1)
-        ours = model._to_y_units(posterior.evaluate(draw, zeta.expand(2, 1, -1, -1)))[:, 0].numpy()
+        f = posterior.evaluate(draw, zeta.expand(2, 1, -1, -1))[:, 0].double().numpy()
+        ours = f * model._y_scaler.scale + model._y_scaler.shift
         for network in range(2):
             given = {"zeta_mean": X, "zeta_std": X_ERR[None], "noise": noise, "network": np.array(network)}
             (f,) = session.run(["f"], given | given_draw(model, draw, network))
@@ -191,6 +193,23 @@ def test_what_cannot_be_exported(tmp_path, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without_onnx)
     with pytest.raises(ImportError, match=r"pip install 'eiv\[onnx\]'"):
+        model.export(tmp_path / "m.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("base", [StackPosterior, BernoulliDropout, MeanField])
+def test_a_family_that_the_export_does_not_know_is_refused(base, tmp_path, monkeypatch):
+    """It would come out as a point, or as the family that it is derived from."""
+
+    class Doubled(base):
+        def theta(self, draw):
+            masks, parameters = super().theta(draw)
+            return Theta(masks, {name: 2 * value for name, value in parameters.items()})
+
+    monkeypatch.setitem(FAMILIES, "doubled", Doubled)
+    monkeypatch.setitem(EiVRegressor._constraints, "posterior", option(*FAMILIES))
+    model = EiVRegressor(X_ERR, posterior="doubled", **SMALL | {"epochs": 1}, recipe="paper").fit(X, Y)
+    with pytest.raises(ValueError, match=r"'doubled' \(Doubled\) cannot be exported.* can be: 'bernoulli.*, 'swag'\.$"):
         model.export(tmp_path / "m.onnx")
     assert list(tmp_path.iterdir()) == []
 

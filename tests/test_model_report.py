@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from eiv import EiVRegressor
+from eiv import EiVRegressor, SuspiciousErrorWarning
 from eiv.cli import report as report_command
 from eiv.metrics import calibration_curve, rmse
 from eiv.modelfile import load_model, read_header, save_model
@@ -80,8 +80,9 @@ def test_curves_are_those_of_the_library():
 def test_curves_with_errors_of_rows_and_columns_without_spread():
     X, y = table()
     X[:, 1] = 3.0
-    errors = np.abs(X)
-    fitted = EiVRegressor(**FAST, recipe="paper").fit(X, y, X_err=errors)
+    errors = 0.3 * np.abs(X)
+    with pytest.warns(SuspiciousErrorWarning, match="column 1 .* constant"):
+        fitted = EiVRegressor(**FAST, recipe="paper").fit(X, y, X_err=errors)
     (found,) = curves(fitted)
     assert {curve.feature for curve in found} == {0, 2, 3}
     rows_of_curve = np.tile(np.median(X, axis=0), (len(found[0].x), 1))

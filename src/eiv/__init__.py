@@ -9,9 +9,18 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from eiv.inputs import FlatPrior, LearnedPrior, MixturePrior, NormalPrior, Repeats, errors_from_repeats, relative
+    from eiv.inputs import (
+        FlatPrior,
+        LearnedPrior,
+        MixturePrior,
+        NormalPrior,
+        Repeats,
+        SuspiciousErrorWarning,
+        errors_from_repeats,
+        relative,
+    )
     from eiv.modelfile import ModelFileError
-    from eiv.prediction import Prediction
+    from eiv.prediction import LabelErrorWarning, Prediction
     from eiv.regressor import EiVRegressor, fit_splits
     from eiv.training import TrainingDivergedError
 
@@ -20,12 +29,14 @@ __version__ = "0.1.0"
 __all__ = [
     "EiVRegressor",
     "FlatPrior",
+    "LabelErrorWarning",
     "LearnedPrior",
     "MixturePrior",
     "ModelFileError",
     "NormalPrior",
     "Prediction",
     "Repeats",
+    "SuspiciousErrorWarning",
     "TrainingDivergedError",
     "errors_from_repeats",
     "fit_splits",
@@ -35,12 +46,14 @@ __all__ = [
 _HOMES = {
     "EiVRegressor": "eiv.regressor",
     "FlatPrior": "eiv.inputs",
+    "LabelErrorWarning": "eiv.prediction",
     "LearnedPrior": "eiv.inputs",
     "MixturePrior": "eiv.inputs",
     "ModelFileError": "eiv.modelfile",
     "NormalPrior": "eiv.inputs",
     "Prediction": "eiv.prediction",
     "Repeats": "eiv.inputs",
+    "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
     "errors_from_repeats": "eiv.inputs",
     "fit_splits": "eiv.regressor",

@@ -11,12 +11,13 @@ from torch import Tensor
 
 from eiv.decomposition import unbiased_moments
 from eiv.inputs.zeta import ZetaPosterior
+from eiv.matching import FREEDOM, matched_noise
 from eiv.posteriors import WeightPosterior
 from eiv.sampling import BlockSampler, chunk_rows
 from eiv.streams import Purpose, Streams
 from eiv.workers import run_tasks
 
-__all__ = ["BudgetSampler", "matched_noise"]
+__all__ = ["BudgetSampler"]
 
 _LEAST_FREEDOM = 64  # degrees of freedom behind a variance, at least
 _SMALL = 2**18  # values of zetas that a core takes at once
@@ -53,7 +54,7 @@ class BudgetSampler(BlockSampler):
         posterior: q_phi of S networks.
         n_inputs: n_x.
         n_theta: K, thetas a network, 2 at least.
-        n_zeta: L, zetas a block; more are taken where blocks are so few that G (L - 1) is below n_x + 1 or 64.
+        n_zeta: L, zetas a block; more are taken where blocks are so few that G (L - 1) is below 2 (n_x + 1) or 64.
         seeds: one a network.
 
     Examples:
@@ -79,11 +80,11 @@ class BudgetSampler(BlockSampler):
         seeds: Sequence[SeedSequence],
     ) -> None:
         super().__init__(posterior, n_inputs, n_theta, n_zeta, seeds)
-        parameter, n_blocks, n_base = posterior.parameters[0], len(self._weights), self._noise.shape[-1]
-        n_zeta = max(n_zeta, 1 + -(-max(n_base, _LEAST_FREEDOM) // n_blocks))
-        streams = Streams.of(seeds, Purpose.BUDGET, parameter.device, parameter.dtype)
-        self._noise = matched_noise(streams.normal(n_blocks, n_zeta, n_base)[0])  # G x L x n_base
-        self._others = streams.normal(n_blocks, self.thetas_a_block, n_base)  # of eta, S x G x A x n_base
+        parameter, n_base = posterior.parameters[0], n_inputs + (n_inputs > 1)  # one number for the component
+        n_zeta = max(n_zeta, 1 + -(-max(FREEDOM * n_base, _LEAST_FREEDOM) // self.n_blocks))
+        streams = Streams.of(seeds, Purpose.BUDGET, parameter.device, parameter.dtype, portable=True)
+        self._noise = matched_noise(streams.normal(self.n_blocks, n_zeta, n_base)[0])  # G x L x n_base
+        self._others = streams.normal(self.n_blocks, self.thetas_a_block, n_base)  # of eta, S x G x A x n_base
         if parameter.device.type == "cuda":  # all blocks at once, with the zetas of every theta
             self.chunk_rows = chunk_rows(posterior, n_theta * n_zeta * n_inputs)
 
@@ -93,7 +94,7 @@ class BudgetSampler(BlockSampler):
         They lie between 0 and 1, but where errors depend on each other. A row without error, or without an aleatoric
         part that could be told from zero, has NaN.
         """
-        device, n_blocks = inputs.mean.device, len(self._weights)
+        device, n_blocks = inputs.mean.device, self.n_blocks
         values = self._others[:, 0].numel() * self._noise.shape[1] * len(inputs.mean)  # of the zetas of a block
         at_once = max(1, _SMALL // values) if device.type == "cpu" else self._blocks_at_once(device)
         parts = [slice(start, min(start + at_once, n_blocks)) for start in range(0, n_blocks, at_once)]
@@ -118,7 +119,7 @@ class BudgetSampler(BlockSampler):
         zeta = _drawn(inputs, self._noise[which]).unsqueeze(1)  # g x 1 x L x rows x n_x
         eta = _drawn(inputs, self._others[:, which]).unsqueeze(3)  # S x g x A x 1 x rows x n_x
         mixed = eta.repeat_interleave(n_zeta, dim=3)
-        weights = {name: torch.cat([draw[name] for draw in self._weights[which]], dim=1) for name in self._weights[0]}
+        weights = self._thetas(which)
 
         def evaluate(inputs: Tensor) -> Tensor:
             f = self.posterior.evaluate(weights, inputs.flatten(3, 4).flatten(1, 2))
@@ -137,33 +138,6 @@ class BudgetSampler(BlockSampler):
             additive += f
         variances[1] = unbiased_moments(additive).aleatoric
         return torch.stack(variances, dim=-1)
-
-
-def matched_noise(noise: Tensor) -> Tensor:
-    r"""Standard normal numbers whose covariance within blocks is exactly one.
-
-    .. math:: \frac{1}{G (L - 1)} \sum_{g, l} (e_{gl} - \bar e_g)(e_{gl} - \bar e_g)^T = I
-
-    The least change that does it: the deviations from the means of the blocks are replaced by their polar factor.
-
-    Args:
-        noise: `G x L x n`, with `G (L - 1)` not below n.
-
-    Returns:
-        The same shape.
-
-    Examples:
-        >>> matched = matched_noise(torch.randn(4, 5, 2, dtype=torch.float64))
-        >>> (matched.var(dim=1).mean(0) - 1).abs().max() < 1e-12
-        tensor(True)
-
-    """
-    means = noise.double().mean(1, keepdim=True)
-    gaps = noise.double() - means
-    left, _, right = torch.linalg.svd(gaps.flatten(0, 1), full_matrices=False)
-    freedom = gaps.shape[0] * (gaps.shape[1] - 1)
-    matched: Tensor = means + freedom**0.5 * (left @ right).view_as(gaps)
-    return matched.to(noise.dtype)
 
 
 def _drawn(inputs: ZetaPosterior, noise: Tensor) -> Tensor:

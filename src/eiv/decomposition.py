@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["Moments", "literal_moments", "unbiased_moments"]
+__all__ = ["Moments", "conditional_moments", "literal_moments", "unbiased_moments"]
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,35 @@ def unbiased_moments(f: Tensor) -> Moments:
     over_zeta = network_means.mean(0).var(dim=1).mean(0)
     aleatoric = over_zeta - interaction / (n_networks * n_theta)
     return Moments(f.mean((0, 1, 2, 3)), epistemic, aleatoric)
+
+
+def conditional_moments(mean: Tensor, variance: Tensor) -> Moments:
+    r"""The moments of f where its mean and its variance over theta are known, at Q and at P zetas.
+
+    .. math::
+        \mathrm{epistemic} = E_\zeta \mathrm{Var}_\theta f
+        = \frac{1}{P S} \sum_{p, s} v_s(\zeta'_p) + \frac1Q \sum_q \mathrm{Var}_s\, m_s(\zeta_q), \qquad
+        \mathrm{aleatoric} = \mathrm{Var}_\zeta E_\theta f
+        = \frac{1}{Q - 1} \sum_q \big(\bar m(\zeta_q) - \bar{\bar m}\big)^2
+
+    Several networks are a mixture of S weight posteriors in equal parts, as for `unbiased_moments`.
+
+    Args:
+        mean: m, `S x Q x ...`; Q = 1 for inputs known exactly.
+        variance: v, `S x P x ...`.
+
+    Returns:
+        Moments of the shape `...`.
+
+    Examples:
+        >>> conditional_moments(torch.tensor([[1.0, 3.0]]), torch.tensor([[5.0]]))
+        Moments(mean=tensor(2.), epistemic=tensor(5.), aleatoric=tensor(2.))
+
+    """
+    pooled = mean.mean(0)  # Q x ...
+    epistemic = variance.mean((0, 1)) + mean.var(0, correction=0).mean(0)
+    aleatoric = pooled.var(0) if len(pooled) > 1 else torch.zeros_like(epistemic)
+    return Moments(pooled.mean(0), epistemic, aleatoric)
 
 
 def literal_moments(f: Tensor) -> Moments:

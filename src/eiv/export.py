@@ -19,9 +19,11 @@ from eiv.files import write_whole
 from eiv.inputs import MixturePrior, NormalPrior
 from eiv.mlp import MLPStack
 from eiv.posteriors import (
+    FAMILIES,
     SWAG,
     BernoulliDropout,
     ConcreteDropout,
+    Ensemble,
     GaussianDropout,
     LastLayerLaplace,
     LinearisedLaplace,
@@ -36,6 +38,17 @@ __all__ = ["draw_zeta", "export_onnx"]
 
 Array = NDArray[Any]
 _OPSET, _IR_VERSION = 17, 8  # of 2022, so that older programs can read the files
+_EXPORTED = (  # these alone, not what is derived from them: how theta is drawn is written out here for each
+    BernoulliDropout,
+    ConcreteDropout,
+    Ensemble,
+    GaussianDropout,
+    LastLayerLaplace,
+    LinearisedLaplace,
+    MeanField,
+    SWAG,
+    VariationalDropout,
+)
 
 
 def export_onnx(model: EiVRegressor, path: str | Path) -> None:
@@ -53,7 +66,7 @@ def export_onnx(model: EiVRegressor, path: str | Path) -> None:
 
     Raises:
         ImportError: where the package onnx is not installed.
-        ValueError: where the network is another one.
+        ValueError: where the network, or the family of the weight posterior, is another one.
 
     Examples:
         >>> import tempfile
@@ -72,6 +85,12 @@ def export_onnx(model: EiVRegressor, path: str | Path) -> None:
         raise ValueError(
             "module: only chains of Linear, (leaky) ReLU and dropout, such as the paper's network, can be exported. "
             "torch.onnx.export takes any network; the weights are in model.posterior_.stack.parameters."
+        )
+    if type(model.posterior_) not in _EXPORTED:
+        known = ", ".join(repr(name) for name, family in FAMILIES.items() if family in _EXPORTED)
+        raise ValueError(
+            f"posterior: {model._fitted_params['posterior']!r} ({type(model.posterior_).__name__}) cannot be exported: "
+            f"eiv.export does not know how its weights are drawn. These families can be: {known}."
         )
     graph = _Graph(onnx)
     f = _network(graph, model, _zeta(graph, model))

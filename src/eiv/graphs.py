@@ -77,7 +77,10 @@ def own_stream(device: torch.device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def matmul_precision(device: torch.device, precision: str = "auto") -> Iterator[None]:
-    """On a GPU, let float32 matrix products use TF32 unless `precision` is "float32"; then back to how it was."""
+    """On a GPU, let float32 matrix products use TF32 unless `precision` is "float32"; then back to how it was.
+
+    The setting is torch's, for all threads: as long as any of them asks for "float32", all have it.
+    """
     if device.type != "cuda":
         yield
         return
@@ -85,11 +88,13 @@ def matmul_precision(device: torch.device, precision: str = "auto") -> Iterator[
         if not _precisions:
             _precisions.append(torch.get_float32_matmul_precision())
         _precisions.append(precision)
-        torch.set_float32_matmul_precision("highest" if precision == "float32" else "high")
+        torch.set_float32_matmul_precision("highest" if "float32" in _precisions[1:] else "high")
     try:
         yield
     finally:
         with _precision_lock:
-            _precisions.pop()
+            _precisions.remove(precision)
             if len(_precisions) == 1:
                 torch.set_float32_matmul_precision(_precisions.pop())
+            elif "float32" not in _precisions[1:]:
+                torch.set_float32_matmul_precision("high")

@@ -1,13 +1,16 @@
 """Triton kernels for the GPU: what stands between the matrix products of a training step, each in one pass.
 
-They compute what the torch operations beside them in `mlp`, `objective` and `optim` compute. Everything works without
-them, more slowly.
+They compute what the torch operations beside them in `mlp`, `objective` and `optim` compute; `tests/gpu` holds the two
+together. Everything works without them, more slowly. A kernel reads memory without gaps: tensors that have some, such
+as slices and expanded ones, are copied first.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -115,41 +118,54 @@ if importlib.util.find_spec("triton") is not None:
 
 
 def activate(z: Tensor, bias: Tensor, mask: Tensor, slope: float) -> None:
-    """Turn `z`, `S x rows x h`, into mask times leaky ReLU of (z + bias); `mask` is `S x D x h`, D groups of rows."""
-    n_networks, n_rows, width = z.shape
-    mask = _with_draws_in_order(mask)
-    grid = (triton.cdiv(n_rows, 8), triton.cdiv(width, 128), n_networks)
-    _activate[grid](z, bias, mask, mask.stride(0), slope, n_rows, n_rows // mask.shape[1], width, 8, 128)
+    """Turn `z`, `S x rows x h`, into mask times leaky ReLU of (z + bias), `S x 1 x h`; `mask` is `S x D x h`.
+
+    D groups of rows have a mask each.
+    """
+    with _dense(z) as inside:
+        n_networks, n_rows, width = inside.shape
+        bias, mask = bias.contiguous(), mask.contiguous()
+        grid = (triton.cdiv(n_rows, 8), triton.cdiv(width, 128), n_networks)
+        _activate[grid](inside, bias, mask, mask.stride(0), slope, n_rows, n_rows // mask.shape[1], width, 8, 128)
 
 
 def activate_backward(delta: Tensor, a: Tensor, mask: Tensor, slope: float, bias_gradient: Tensor) -> None:
     """Take `delta`, `S x rows x h`, from the layer's output `a` back to before the bias, and sum it over the rows."""
-    n_networks, n_rows, width = delta.shape
-    mask = _with_draws_in_order(mask)
-    rows = min(128, triton.next_power_of_2(n_rows))
-    group = n_rows // mask.shape[1]
-    _activate_backward[(triton.cdiv(width, 32), n_networks)](
-        delta, a, mask, mask.stride(0), bias_gradient, slope, n_rows, group, width, rows, 32, num_warps=8
-    )
-
-
-def _with_draws_in_order(mask: Tensor) -> Tensor:
-    """The kernels follow the strides of networks alone."""
-    return mask if mask[0].is_contiguous() else mask.contiguous()
+    with _dense(delta) as inside, _dense(bias_gradient) as sums:
+        n_networks, n_rows, width = inside.shape
+        a, mask = a.contiguous(), mask.contiguous()
+        rows = min(128, triton.next_power_of_2(n_rows))
+        group = n_rows // mask.shape[1]
+        _activate_backward[(triton.cdiv(width, 32), n_networks)](
+            inside, a, mask, mask.stride(0), sums, slope, n_rows, group, width, rows, 32, num_warps=8
+        )
 
 
 def add_loss_gradient(f: Tensor, y: Tensor, inverse_noise: Tensor, loss: Tensor, weight: float) -> Tensor:
     """Add `weight` times the negative bound, less its constant, to `loss`, `S`; return its gradient."""
+    f, y, inverse_noise = f.contiguous(), y.contiguous(), inverse_noise.contiguous()
     n_networks, n_rows, n_zeta, n_outputs = f.shape
     df = torch.empty_like(f)
-    _loss[(n_networks,)](
-        f, y, y.stride(0), inverse_noise, df, loss, n_rows, weight, n_outputs, n_zeta,
-        triton.next_power_of_2(n_rows), triton.next_power_of_2(n_zeta),
-    )  # fmt: skip
+    with _dense(loss) as total:
+        _loss[(n_networks,)](
+            f, y, y.stride(0), inverse_noise, df, total, n_rows, weight, n_outputs, n_zeta,
+            triton.next_power_of_2(n_rows), triton.next_power_of_2(n_zeta),
+        )  # fmt: skip
     return df
 
 
 def adam(parameters: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: Tensor, rate: Tensor, decay: float) -> None:
     """Move flat `parameters` by Adam with its usual constants; `step` (from 1) and `rate` live on the device."""
-    n, block = parameters.numel(), 1024
-    _adam[(triton.cdiv(n, block),)](parameters, gradient, m, v, step, n, rate, decay, block, num_warps=4)
+    with _dense(parameters) as values, _dense(m) as first, _dense(v) as second:
+        n, block = values.numel(), 1024
+        gradient = gradient.contiguous()
+        _adam[(triton.cdiv(n, block),)](values, gradient, first, second, step, n, rate, decay, block, num_warps=4)
+
+
+@contextlib.contextmanager
+def _dense(values: Tensor) -> Iterator[Tensor]:
+    """A tensor that a kernel may change, without gaps, as the kernels take theirs; a copy goes back at the end."""
+    dense = values.contiguous()
+    yield dense
+    if dense is not values:
+        values.copy_(dense)

@@ -80,6 +80,9 @@ class MLPStack(NetworkStack):
             self._evaluate_cut(ordered, zeta) if zeta.device.type == "cpu" else self._evaluate_together(ordered, zeta)
         )
 
+    def _takes_its_dtype(self) -> bool:
+        return True
+
     def forward(self, masks: dict[str, Tensor], zeta: Tensor, parameters: Sequence[Tensor] | None = None) -> Tensor:
         """Compute f, `S x D x R x n_y`, and keep in buffers what `backward` needs.
 

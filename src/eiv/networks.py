@@ -138,6 +138,7 @@ class NetworkStack:
         dtype: their floating point type.
 
     Attributes:
+        n_inputs, n_outputs: n_x and n_y.
         parameters: `{name: S x shape}`, the leaves that training moves.
         dropout_layers: the places that take a mask.
         width: the largest number of values that one row has inside the network, which memory goes with.
@@ -169,7 +170,7 @@ class NetworkStack:
                 if any(module is other for other in built):
                     raise ValueError("module must build a new network at every call; it returned the same one twice.")
                 built.append(module)
-        self.n_inputs = n_inputs
+        self.n_inputs, self.n_outputs = n_inputs, n_outputs
         modules = [_with_masked_dropout(module) for module in built]
         self.template = modules[0].to(dtype)
         with torch_seeded(seeds[0]):
@@ -226,6 +227,25 @@ class NetworkStack:
             outputs = torch.vmap(one_network)(state, inputs)
         grouped: Tensor = outputs.unflatten(1, zeta.shape[1:3])
         return grouped
+
+    def in_double(self) -> Self:
+        """The same networks in float64; as they are where a module of the user's own takes no other numbers."""
+        changed = copy.copy(self)
+        changed.parameters = {name: value.detach().double() for name, value in self.parameters.items()}
+        changed.constants = {
+            name: value.double() if value.is_floating_point() else value for name, value in self.constants.items()
+        }
+        return changed if changed._takes_its_dtype() else self
+
+    def _takes_its_dtype(self) -> bool:
+        """Whether the module goes through with numbers of the parameters' type."""
+        first = next(iter(self.parameters.values()))
+        masks = {layer.mask_name: first.new_ones(len(first), 1, *layer.shape) for layer in self.dropout_layers}
+        try:
+            with torch.no_grad():
+                return self._evaluate(masks, first.new_zeros(len(first), 1, 2, self.n_inputs)).dtype == first.dtype
+        except RuntimeError:
+            return False
 
     def with_parameters(self, parameters: dict[str, Tensor]) -> Self:
         """The same networks with other parameters, `n S x shape` under the same names: n variants of each."""

@@ -43,7 +43,10 @@ class FlatAdam:
         views = zip(self.values.split(sizes), self.gradient.split(sizes), strict=True)
         for parameter, (value, gradient) in zip(parameters, views, strict=True):
             view = value[: parameter.numel()].view_as(parameter)
-            parameter.data = view.copy_(parameter.detach())
+            before = parameter.detach()
+            if before.is_cuda:  # made on another stream, which must not use its memory again before it is copied
+                before.record_stream(torch.cuda.current_stream(before.device))
+            parameter.data = view.copy_(before)
             parameter.grad = gradient[: parameter.numel()].view_as(parameter)
             self.gradients.append(parameter.grad)
         flat = torch.zeros_like(self.values)

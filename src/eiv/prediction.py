@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,13 +16,25 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["Prediction"]
+__all__ = ["LabelErrorWarning", "Prediction"]
 
 Array = NDArray[np.float64]
 Of = Literal["function", "label"]
 _BISECTIONS = 48
 _CHUNK_VALUES = 2**22
 _MOST_BARS = 20  # rows of a chart that nobody has chosen
+
+
+class LabelErrorWarning(UserWarning):
+    r"""Labels are predicted without their known errors, though the model was fitted to labels that had some.
+
+    .. math:: \sqrt{\sigma_y^2 + y_{err}^2} > \sigma_y
+
+    Examples:
+        >>> import warnings
+        >>> warnings.simplefilter("ignore", LabelErrorWarning)
+
+    """
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,13 +51,15 @@ class Prediction:
         mean: m(x), the prediction.
         epistemic: what the data leave open about the weights.
         aleatoric: what the error of x leaves open about the true input.
-        noise: sigma_y, the noise of a label, that is a measured output.
+        noise: the noise of a label, that is a measured output: sigma_y, and its known error on top where one was given.
         draws: `n_draws x rows (x n_y)`, draws of f(zeta), or None where they were not kept.
         index: the labels of the rows, where X was a pandas table.
         output_names: the names of the outputs, where y was one.
         shares: `rows (x n_y) x n_x`, the shares of the features in the squared aleatoric part, or None where they were
             not asked for; `budget` shows them.
         feature_names: the names of the features, where X was a pandas table.
+        y_err_of_fit: `n_y`, the median known error of the training labels, where the fit was given errors of its labels
+            and this prediction was not: `noise` leaves them out, and what is asked of labels warns.
 
     Examples:
         >>> import numpy as np
@@ -66,11 +81,12 @@ class Prediction:
     epistemic: Array
     aleatoric: Array
     noise: Array
-    draws: NDArray[np.floating[Any]] | None = None
+    draws: Array | None = None
     index: Any = None
     output_names: tuple[str, ...] | None = None
     shares: Array | None = None
     feature_names: tuple[str, ...] | None = None
+    y_err_of_fit: Array | None = None
 
     @property
     def std(self) -> Array:
@@ -97,6 +113,7 @@ class Prediction:
             output_names=self.output_names,
             shares=None if self.shares is None else self.shares[rows],
             feature_names=self.feature_names,
+            y_err_of_fit=self.y_err_of_fit,
         )
 
     def __repr__(self) -> str:
@@ -126,10 +143,10 @@ class Prediction:
         """
         if not 0 < level < 1:
             raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
-        check_option("of", of, ("function", "label"))
         check_option("method", method, ("moment", "quantile"))
+        self._check_of(of)
         if method == "quantile":
-            low, high = self.quantile([(1 - level) / 2, (1 + level) / 2], of=of)
+            low, high = self._quantiles(np.array([(1 - level) / 2, (1 + level) / 2]), of)
             return low, high
         width = ndtri((1 + level) / 2) * (self.std if of == "function" else self.total)
         return self.mean - width, self.mean + width
@@ -157,7 +174,10 @@ class Prediction:
         probabilities = np.asarray(q, dtype=float)
         if not np.all((probabilities > 0) & (probabilities < 1)):
             raise ValueError(f"q must lie between 0 and 1, got {q!r}.")
-        check_option("of", of, ("function", "label"))
+        self._check_of(of)
+        return self._quantiles(probabilities, of)
+
+    def _quantiles(self, probabilities: Array, of: Of) -> Array:
         draws = self._kept_draws()
         if of == "function":
             return np.asarray(np.quantile(draws, probabilities, axis=0), dtype=float)
@@ -182,7 +202,7 @@ class Prediction:
             ((500, 3), (500, 3))
 
         """
-        check_option("of", of, ("function", "label"))
+        self._check_of(of)
         draws = self._kept_draws().astype(float)
         if of == "label":
             draws += self.noise * check_random_generator(random_state).standard_normal(draws.shape)
@@ -269,6 +289,19 @@ class Prediction:
         outputs = [""] if self.mean.ndim == 1 else self._outputs()
         return budget_figure(chosen._shares_with_remainder(), self._features(), shown.tolist(), outputs)
 
+    def _check_of(self, of: Of) -> None:
+        """Refuse what is neither function nor label, and warn where a label's error is not all known."""
+        check_option("of", of, ("function", "label"))
+        if of == "label" and self.y_err_of_fit is not None:
+            errors = ", ".join(f"{error:.4g}" for error in self.y_err_of_fit)
+            warnings.warn(
+                f"The labels of the fit had known errors (y_err, {errors} in the median), but this prediction has "
+                "none: it speaks of labels without such an error. Predict with predict_distribution(X, y_err=...), or "
+                "y_err=0 where that is meant.",
+                LabelErrorWarning,
+                stacklevel=3,
+            )
+
     def _shares_with_remainder(self) -> Array:
         if self.shares is None:
             raise ValueError("The budget was not asked for. Predict with predict_distribution(X, budget=True).")
@@ -285,7 +318,7 @@ class Prediction:
     def _columns(self, values: Array) -> Array:
         return values.reshape(len(values), -1)
 
-    def _kept_draws(self) -> NDArray[np.floating[Any]]:
+    def _kept_draws(self) -> Array:
         if self.draws is None:
             raise ValueError(
                 "Quantiles and samples need the draws, which were not kept for so many rows. "
@@ -294,7 +327,7 @@ class Prediction:
         return self.draws
 
 
-def _mixture_quantile(centres: NDArray[np.floating[Any]], noise: Array, probability: float) -> Array:
+def _mixture_quantile(centres: Array, noise: Array, probability: float) -> Array:
     """Where the mean of normal distribution functions around `centres`, `n x rows`, reaches `probability`."""
     low, high = centres.min(0) - 9 * noise, centres.max(0) + 9 * noise
     scale = np.maximum(noise, 1e-9 * (high - low) + np.finfo(float).tiny)  # no noise: a very steep step

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor, nn
+from torch import nn
 
 from eiv import validation as v
 from eiv.budget import BudgetSampler
@@ -21,8 +21,9 @@ from eiv.fitting import DTYPES, Table, device_of, fit_stack, input_prior_of
 from eiv.graphs import matmul_precision
 from eiv.inputs import ZETA_DRAWS, InputPrior, LearnedPrior, RelativeError, ZetaPosterior
 from eiv.inputs.errors import check_x_err, named_errors, standard_deviations
+from eiv.inputs.plausible import check_plausible
 from eiv.noise import NOISE_RULES
-from eiv.posteriors import FAMILIES
+from eiv.posteriors import FAMILIES, StackPosterior, WeightPosterior
 from eiv.prediction import Prediction
 from eiv.products import PRECISIONS, check_precision
 from eiv.recipes import RECIPES, settings_for
@@ -34,7 +35,7 @@ __all__ = ["EiVRegressor", "fit_splits"]
 Array = NDArray[np.float64]
 X_QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)  # of the training rows, kept as `x_quantiles_`
 _MOST_ZETAS = 5  # of a block of a prediction: as many as its thetas
-_KEPT_DRAWS = 2**26  # values of draws that a prediction keeps without being asked to
+_KEPT_DRAWS = 2**25  # values of draws that a prediction keeps without being asked to
 _SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
     "unbiased": BlockSampler,
     "literal": LiteralSampler,
@@ -119,6 +120,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         x_quantiles_: `5 x n_x`, the least value of each feature in the training rows, its 5 %, 50 % and 95 % quantiles
             and its greatest value.
         x_err_median_: `n_x`, the median error of each feature in the training rows.
+        y_err_median_: `n_y`, the median known error of the training labels; zeros where none was given.
         input_prior_: the input prior, where it was learned as it was found.
         y_noise_: `n_y`, sigma_y in units of y (the root mean square over the networks).
         loss_curve_: `epochs x n_networks`, the course of eq. (mcloss).
@@ -247,6 +249,12 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Returns:
             The fitted model.
 
+        Raises:
+            ValueError: where an argument is wrong, or an error is beyond the spread of its column.
+
+        Warns:
+            SuspiciousErrorWarning: where an error may be right but hardly is; see `eiv.inputs.plausible`.
+
         Examples:
             >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
             >>> model = EiVRegressor(epochs=2).fit(X[:, None], y, X_err=0.1)
@@ -283,6 +291,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X: Any,
         *,
         X_err: Any = None,
+        y_err: Any = None,
         method: Literal["unbiased", "literal"] = "unbiased",
         keep_draws: bool | None = None,
         budget: bool = False,
@@ -292,10 +301,12 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: `rows x n_x`.
             X_err: the error of these rows, where it differs from that of the fit.
-            method: "unbiased" for blocks of thetas with fresh zetas (see `eiv.sampling.BlockSampler`), "literal" for
-                Algorithm 2 as printed but for its misprint.
-            keep_draws: whether the draws behind quantiles and samples are kept; by default up to 2^26 values (256 MiB
-                in float32).
+            y_err: the known part of the error of labels in these rows, a standard deviation for each row (`rows` or
+                `rows x n_y`) or for all. It comes on top of `y_noise_` in `Prediction.noise`. After a fit with `y_err`,
+                intervals of labels warn where none is given.
+            method: "unbiased" for moments without a random error that all rows share (see
+                `eiv.sampling.BlockSampler`), "literal" for Algorithm 2 as printed but for its misprint.
+            keep_draws: whether the draws behind quantiles and samples are kept; by default up to 2^25 values (256 MiB).
             budget: whether `Prediction.budget` is made ready, the shares of each feature in the aleatoric part. That
                 takes as long as one prediction more, and one for each feature that has an error.
 
@@ -316,6 +327,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         x: Array = _named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
         errors = self._errors_at_predict(X_err, len(x))
+        known = None if y_err is None else v.check_y_err(y_err, (len(x), self.n_outputs_))
         exact = not errors.any()
         n_theta, n_zeta = self._n_draws
         if not exact and n_zeta < 2:
@@ -323,28 +335,31 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         seeds = network_seeds(self._seed, self._n_fitted_networks)
         n_zeta = 1 if exact else n_zeta
-        sampler: FunctionSampler = _SAMPLERS[method](self.posterior_, x.shape[1], n_theta, n_zeta, seeds)
+        posterior = self._for_predictions()
+        sampler: FunctionSampler = _SAMPLERS[method](posterior, x.shape[1], n_theta, n_zeta, seeds)
         n_values = n_theta * len(seeds) * n_zeta * len(x) * self.n_outputs_
         keep = n_values <= _KEPT_DRAWS if keep_draws is None else keep_draws
         moments = np.empty((3, len(x), self.n_outputs_))
-        kept: list[NDArray[np.floating[Any]]] = []
-        with matmul_precision(self.posterior_.parameters[0].device, self.precision):
-            for rows, inputs in self._chunks(x, errors, sampler.chunk_rows):
-                draws = self._to_y_units(sampler.draw(inputs))
-                found = sampler.moments(draws)
+        kept: list[Array] = []
+        shift, scale = self._y_scaler.shift, self._y_scaler.scale
+        # TF32 would move f by its 2,000th part, more than some uncertainties; training can do with it.
+        with matmul_precision(posterior.parameters[0].device, "float32"):
+            for rows, inputs in self._chunks(x, errors, sampler.chunk_rows, posterior):
+                found, draws = sampler.sample(inputs, keep)
                 moments[:, rows] = torch.stack([found.mean, found.epistemic, found.aleatoric]).cpu().numpy()
-                if keep:
-                    kept.append(draws.flatten(0, -3).to(self.posterior_.stack.dtype).cpu().numpy())
+                if draws is not None:
+                    kept.append(draws.cpu().numpy() * scale + shift)
         _check_finite(moments)
         shares = self._shares(x, errors, seeds) if budget else None
-        epistemic, aleatoric = np.sqrt(np.maximum(moments[1:], 0))
-        noise = np.broadcast_to(self.y_noise_, moments[0].shape).copy()
+        mean = moments[0] * scale + shift
+        epistemic, aleatoric = np.sqrt(np.maximum(moments[1:], 0)) * scale
+        noise = np.hypot(self.y_noise_, 0.0 if known is None else known) + np.zeros_like(mean)
 
         def shaped(values: NDArray[Any]) -> NDArray[Any]:
             return values if self._y_has_columns else values[..., 0]
 
         return Prediction(
-            mean=shaped(moments[0]),
+            mean=shaped(mean),
             epistemic=shaped(epistemic),
             aleatoric=shaped(aleatoric),
             noise=shaped(noise),
@@ -353,6 +368,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             output_names=self._output_names,
             shares=shares if shares is None or self._y_has_columns else shares[:, 0],
             feature_names=tuple(map(str, self.feature_names_in_)) if hasattr(self, "feature_names_in_") else None,
+            y_err_of_fit=self.y_err_median_ if known is None and self.y_err_median_.any() else None,
         )
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_err: Any = None) -> float:
@@ -448,8 +464,11 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         tags.target_tags.multi_output = True
         return tags
 
-    def _check_table(self, X: Any, y: Any, X_err: Any, y_err: Any = None) -> Table:
-        """Check the arguments and the training data, and note their names. The model counts as not fitted from here."""
+    def _check_table(self, X: Any, y: Any, X_err: Any, y_err: Any = None, *, is_part: bool = False) -> Table:
+        """Check the arguments and the training data, and note their names. The model counts as not fitted from here.
+
+        Whether errors are plausible is asked of the whole table once, not again of a part of it.
+        """
         self._check_arguments()
         self.__dict__.pop("posterior_", None)
         v.check_same_rows(X=X, y=y)
@@ -473,8 +492,13 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             errors = self._errors("X_err", X_err, len(x))
         else:
             errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err)
+        if not is_part:
+            name, names = "x_err" if X_err is None else "X_err", getattr(self, "feature_names_in_", None)
+            classical = self.error_model == "classical"
+            check_plausible(name, x, errors, names, classical=classical, constant_left_out=self.standardise)
         self.x_quantiles_ = np.quantile(x, X_QUANTILES, axis=0)
         self.x_err_median_ = np.median(standard_deviations(errors), axis=0)
+        self.y_err_median_ = np.zeros(self.n_outputs_) if y_errors is None else np.median(y_errors, axis=0)
         return Table(x, errors, outputs, y_errors)
 
     def _errors(self, name: str, errors: Any, n_rows: int | None = None) -> Array:
@@ -523,17 +547,30 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         shares = np.full((len(x), self.n_outputs_, x.shape[1]), np.nan)
         if errors.any():
             sampler = BudgetSampler(self.posterior_, x.shape[1], *self._n_draws, seeds)
-            with matmul_precision(self.posterior_.parameters[0].device, self.precision):
-                for rows, inputs in self._chunks(x, errors, sampler.chunk_rows):
+            with matmul_precision(self.posterior_.parameters[0].device, "float32"):
+                for rows, inputs in self._chunks(x, errors, sampler.chunk_rows, self.posterior_):
                     shares[rows] = sampler.shares(inputs).cpu().numpy()
         return shares
 
-    def _chunks(self, x: Array, errors: Array, size: int) -> Iterator[tuple[slice, ZetaPosterior]]:
-        """The posterior of zeta, standardised, for `size` rows at a time."""
+    def _for_predictions(self) -> WeightPosterior:
+        """The weight posterior, in float64 where its moments are known in closed form.
+
+        Rounding then shows in no digit that matters, so that rows come out the same alone, together and in any order,
+        on every machine. Draws of the other families have random errors far above those of float32.
+        """
+        posterior: WeightPosterior = self.posterior_
+        if isinstance(posterior, StackPosterior) and posterior.in_closed_form:
+            return posterior.in_double()
+        return posterior
+
+    def _chunks(
+        self, x: Array, errors: Array, size: int, posterior: WeightPosterior
+    ) -> Iterator[tuple[slice, ZetaPosterior]]:
+        """The posterior of zeta, standardised, for `size` rows at a time, in the numbers of the networks."""
+        like = posterior.parameters[0]
         for start in range(0, len(x), size):
             rows = slice(start, start + size)
             chunk = errors if len(errors) == 1 else errors[rows]
-            like = self.posterior_.parameters[0]
             yield rows, self._zeta_posterior(x[rows], chunk, like.device, like.dtype)
 
     def _zeta_posterior(self, x: Array, errors: Array, device: torch.device, dtype: torch.dtype) -> ZetaPosterior:
@@ -544,13 +581,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise TypeError(
                 f"input_prior: its posterior must be an eiv.inputs.ZetaPosterior, got {type(zeta).__name__}."
             )
+        if not errors.any() and not zeta.is_exact:
+            raise ValueError("input_prior: its posterior has a std above 0 where all errors of X are 0.")
         return zeta.standardised(shift, scale).to(device, dtype)
-
-    def _to_y_units(self, f: Tensor) -> Tensor:
-        shift, scale = (
-            torch.from_numpy(values).to(f.device) for values in (self._y_scaler.shift, self._y_scaler.scale)
-        )
-        return f.double() * scale + shift
 
 
 def fit_splits(
@@ -604,7 +637,8 @@ def fit_splits(
         errors = whole.x_err[rows] if per_row else X_err
         y_errors = None if whole.y_err is None else whole.y_err[rows]
         fitted = clone(model).set_params(random_state=int(random.randint(2**31)))
-        tables.append(fitted._check_table(_safe_indexing(X, rows), _safe_indexing(y, rows), errors, y_errors))
+        some_x, some_y = _safe_indexing(X, rows), _safe_indexing(y, rows)
+        tables.append(fitted._check_table(some_x, some_y, errors, y_errors, is_part=True))
         models.append(fitted)
     sizes = sorted({len(table.x) for table in tables})
     for done, n_rows in enumerate(sizes):

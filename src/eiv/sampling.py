@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from numpy.random import SeedSequence
 from torch import Tensor
 
-from eiv.decomposition import Moments, literal_moments, unbiased_moments
+from eiv.decomposition import Moments, conditional_moments, literal_moments, unbiased_moments
+from eiv.inputs.draws import ZetaDraws
+from eiv.inputs.nodes import nodes_of_rule
 from eiv.inputs.zeta import ZetaPosterior
+from eiv.matching import matched_draws, matched_noise, matched_zetas
 from eiv.networks import values_at_once
-from eiv.posteriors import WeightPosterior, evaluate_rows
+from eiv.posteriors import Spread, StackPosterior, WeightDraw, WeightPosterior, evaluate_rows
 from eiv.streams import Purpose, Streams
 from eiv.workers import run_tasks
 
-__all__ = ["BlockSampler", "FunctionSampler", "LiteralSampler"]
+__all__ = ["BlockSampler", "FunctionSampler", "LiteralSampler", "Sampled"]
 
 _BLOCK = 5  # weight draws of a network that share their zetas, at most: as many as zetas, by the paper's L
 _CHUNK_DRAWS = {"cpu": 2**21, "cuda": 2**24}  # draws that are held at once
 _LITERAL_VALUES = {"cpu": 2**20, "cuda": 2**26}  # of the widest layer, in one pass of the literal version
+
+
+class Sampled(NamedTuple):
+    r"""What is found of f(zeta) for some rows.
+
+    .. math:: m, \quad u^2, \quad f_1, \dots, f_n
+
+    Attributes:
+        moments: mean and variance parts, `rows x n_y`, in float64.
+        draws: `n x rows x n_y`, in float64, or None where they were not asked for.
+
+    Examples:
+        >>> one = torch.ones(1, 1)
+        >>> Sampled(Moments(one, one, one), draws=None).moments.variance
+        tensor([[2.]])
+
+    """
+
+    moments: Moments
+    draws: Tensor | None
 
 
 class FunctionSampler(Protocol):
@@ -37,29 +60,34 @@ class FunctionSampler(Protocol):
     chunk_rows: int
     """How many rows can be drawn for at once within a fixed amount of memory."""
 
-    def draw(self, inputs: ZetaPosterior) -> Tensor:
-        """Draws for the rows of `inputs`; the axes of the draws first, `rows x n_y` last."""
-
-    def moments(self, draws: Tensor) -> Moments:
-        """Mean and variance parts of such draws, `rows x n_y`."""
+    def sample(self, inputs: ZetaPosterior, keep_draws: bool) -> Sampled:
+        """The moments, and with `keep_draws` the draws, for the rows of `inputs`, `rows x n_x`."""
 
 
 class BlockSampler:
-    r"""Draws for unbiased moments: blocks of thetas, each crossed with fresh zetas of its own.
+    r"""Moments without an error that all rows share, and draws that go with them.
 
     .. math:: f_{\theta_{gk}}(\zeta_{gl}), \qquad g = 1 \dots G, \quad k = 1 \dots K / G, \quad l = 1 \dots L
 
-    K thetas a network stand in G blocks; the thetas of a block share L zetas. That takes K L forward passes a row, as
-    Algorithm 2 does, but with G L zetas instead of L. A draw is a function: the same thetas and the same base noise
-    serve all rows, whether they are predicted alone or together. Blocks come in pairs with opposite base noise, which
-    leaves each block a random sample and takes the error of first order out of the mean.
+    K thetas per network stand in G blocks; the thetas of a block share L zetas. That takes K L forward passes per row,
+    as Algorithm 2 does, but with G L zetas instead of L. A draw is a function: the same thetas and the same base noise
+    serve all rows, whether they are predicted alone or together.
+
+    A random error of the draws would therefore be an error of all rows, which three things keep out. The zetas of a row
+    are spread evenly and matched to the mean and the covariance of its posterior (`eiv.matching`): for f linear in zeta
+    no error is left. Where the family knows mean and variance of f over theta in closed form
+    (`StackPosterior.in_closed_form`), no theta is drawn for the moments, and zetas are nodes of a rule, the same for
+    every seed: G L for the mean over theta, G for the variance, which takes more time and varies less. Draws then add
+    to the mean at each of the G L zetas what thetas of their own move f by at the nearest of the G. For other families
+    the moments come from the analysis of variance within blocks. In either case the draws that are kept are matched to
+    the moments.
 
     Args:
         posterior: q_phi of S networks.
         n_inputs: n_x.
-        n_theta: K, thetas a network, 2 at least; rounded up to whole blocks.
-        n_zeta: L, zetas a block, 2 at least (1 where the inputs are exact).
-        seeds: one a network.
+        n_theta: K, thetas per network, 2 at least; rounded up to whole blocks.
+        n_zeta: L, zetas per block, 2 at least (1 where the inputs are exact).
+        seeds: one per network.
 
     Examples:
         >>> from eiv.networks import NetworkStack, paper_network
@@ -67,11 +95,9 @@ class BlockSampler:
         >>> seeds = SeedSequence(0).spawn(1)
         >>> stack = NetworkStack(lambda: paper_network(1, 1), 1, 1, seeds, torch.device("cpu"))
         >>> sampler = BlockSampler(BernoulliDropout(stack, 10.0), n_inputs=1, n_theta=100, n_zeta=5, seeds=seeds)
-        >>> draws = sampler.draw(ZetaPosterior(torch.zeros(7, 1), torch.full((1, 1), 0.1)))
-        >>> draws.shape  # network, block, theta, zeta, row, output
-        torch.Size([1, 20, 5, 5, 7, 1])
-        >>> sampler.moments(draws).mean.shape
-        torch.Size([7, 1])
+        >>> found = sampler.sample(ZetaPosterior(torch.zeros(7, 1), torch.full((1, 1), 0.1)), keep_draws=True)
+        >>> found.moments.mean.shape, found.draws.shape
+        (torch.Size([7, 1]), torch.Size([500, 7, 1]))
 
     """
 
@@ -85,25 +111,55 @@ class BlockSampler:
     ) -> None:
         parameter = posterior.parameters[0]
         device, dtype = parameter.device, parameter.dtype
-        self.posterior = posterior
-        n_blocks = max(-(-n_theta // _BLOCK), min(2, n_theta // 2))
-        self.thetas_a_block = -(-n_theta // n_blocks)
-        streams = Streams.of(seeds, Purpose.PREDICT_WEIGHTS, device, dtype)
-        self._weights = [posterior.draw(streams, self.thetas_a_block) for _ in range(n_blocks)]
-        base = Streams.of(seeds[:1], Purpose.PREDICT_ZETA, device, dtype)
-        half = _shared_noise(base, -(-n_blocks // 2), n_zeta, n_inputs)
-        self._noise = torch.stack([half, -half], dim=1).flatten(0, 1)[:n_blocks]  # G x L x n_x, or one more
+        self.posterior, self.n_inputs, self.n_zeta, self._seeds = posterior, n_inputs, n_zeta, seeds
+        self.n_blocks = max(-(-n_theta // _BLOCK), min(2, n_theta // 2))
+        self.thetas_a_block = -(-n_theta // self.n_blocks)
+        streams = Streams.of(seeds, Purpose.PREDICT_WEIGHTS, device, dtype, portable=True)
+        self._weights = [posterior.draw(streams, self.thetas_a_block) for _ in range(self.n_blocks)]
         self.chunk_rows = chunk_rows(posterior, n_theta * n_zeta)
 
-    def draw(self, inputs: ZetaPosterior) -> Tensor:
+    def sample(self, inputs: ZetaPosterior, keep_draws: bool) -> Sampled:
+        """The moments of f for `inputs`, `rows x n_x`, and `S G A L x rows x n_y` draws."""
+        if isinstance(self.posterior, StackPosterior) and self.posterior.in_closed_form:
+            return self._in_closed_form(self.posterior, inputs, keep_draws)
+        f = self._draws(inputs)
+        moments = unbiased_moments(f)
+        return Sampled(moments, matched_draws(f.flatten(0, 3), moments) if keep_draws else None)
+
+    def _in_closed_form(self, posterior: StackPosterior, inputs: ZetaPosterior, keep_draws: bool) -> Sampled:
+        """The same from the mean and the variance over theta."""
+        if self.n_zeta == 1:  # exact inputs: the zeta of all blocks is the same
+            nodes, thetas, near = [inputs.mean.unsqueeze(0)] * 2, [slice(None)], torch.zeros(1, 1, dtype=torch.long)
+        else:
+            of_mean, of_spread, near = nodes_of_rule(self.n_blocks, self.n_zeta, self._n_base(inputs))
+            nodes = [self._at_nodes(inputs, rule) for rule in (of_mean, of_spread)]
+            thetas = [slice(g, g + 1) for g in range(self.n_blocks)]
+        draws = [self._thetas(which) if keep_draws else None for which in thetas]
+        tasks: list[Callable[[], Any]] = [partial(_mean, posterior, zeta) for zeta in nodes[0].split(self.n_zeta)]
+        tasks += [partial(_spread, posterior, zeta, draw) for zeta, draw in zip(nodes[1], draws, strict=True)]
+        found = run_tasks(tasks, inputs.mean.device)
+        mean, spreads = torch.cat(found[: -len(thetas)], dim=1), found[-len(thetas) :]
+        moments = conditional_moments(mean, torch.stack([spread.variance for spread in spreads], dim=1))
+        if not keep_draws:
+            return Sampled(moments, None)
+        of_block = [mean[:, chosen].unsqueeze(1) for chosen in near]  # S x 1 x L x rows x n_y
+        moved = [(f + spread.moves.unsqueeze(2)).flatten(0, 2) for f, spread in zip(of_block, spreads, strict=True)]
+        return Sampled(moments, matched_draws(torch.cat(moved), moments))
+
+    def _at_nodes(self, inputs: ZetaPosterior, rule: Tensor) -> Tensor:
+        """Zetas at the nodes of a rule, `n x n_base`, matched to each row: `n x rows x n_x`."""
+        return self._matched(inputs, rule.to(inputs.mean).unsqueeze(0))
+
+    def _draws(self, inputs: ZetaPosterior) -> Tensor:
         """Draw f for `inputs`, `rows x n_x`: `S x G x A x L x rows x n_y`."""
-        device, n_blocks = inputs.mean.device, len(self._weights)
+        device = inputs.mean.device
+        zeta = self._zetas(inputs).unflatten(0, (self.n_blocks, self.n_zeta))  # G x L x rows x n_x
         at_once = 1 if device.type == "cpu" else self._blocks_at_once(device)
         tasks = [
-            partial(self._blocks, inputs, slice(start, min(start + at_once, n_blocks)))
-            for start in range(0, n_blocks, at_once)
+            partial(self._blocks, zeta, slice(start, min(start + at_once, self.n_blocks)))
+            for start in range(0, self.n_blocks, at_once)
         ]
-        return torch.cat(run_tasks(tasks, device), dim=1)
+        return torch.cat(run_tasks(tasks, device), dim=1).double()
 
     def _blocks_at_once(self, device: torch.device) -> int:
         """A GPU likes large batches; the weights that each theta leaves of the network have to fit in its memory."""
@@ -111,19 +167,53 @@ class BlockSampler:
         return max(1, values_at_once(device) // (stack.n_networks * self.thetas_a_block * stack.width**2))
 
     @torch.no_grad()
-    def _blocks(self, inputs: ZetaPosterior, which: slice) -> Tensor:
+    def _blocks(self, zeta: Tensor, which: slice) -> Tensor:
         """Some of the blocks, `S x g x A x L x rows x n_y`."""
-        zetas = [inputs.draw(noise.expand(len(inputs.mean), -1, -1)).transpose(0, 1) for noise in self._noise[which]]
-        zeta = torch.stack(zetas)  # g x L x rows x n_x
+        zeta = zeta[which]
         same = zeta.flatten(1, 2).unsqueeze(1).expand(-1, self.thetas_a_block, -1, -1)  # for all thetas of a block
-        weights = {name: torch.cat([draw[name] for draw in self._weights[which]], dim=1) for name in self._weights[0]}
-        f = self.posterior.evaluate(weights, same.flatten(0, 1).expand(self.posterior.stack.n_networks, -1, -1, -1))
+        inputs = same.flatten(0, 1).expand(self.posterior.stack.n_networks, -1, -1, -1)
+        f = self.posterior.evaluate(self._thetas(which), inputs)
         blocks: Tensor = f.unflatten(1, same.shape[:2]).unflatten(3, zeta.shape[1:3])
         return blocks
 
-    def moments(self, draws: Tensor) -> Moments:
-        """The analysis of variance within blocks."""
-        return unbiased_moments(draws)
+    def _thetas(self, which: slice) -> WeightDraw:
+        """The weight draws of some of the blocks, one behind another."""
+        return {name: torch.cat([draw[name] for draw in self._weights[which]], dim=1) for name in self._weights[0]}
+
+    def _zetas(self, inputs: ZetaPosterior) -> Tensor:
+        """The zetas of all blocks, `G L x rows x n_x`, a Latin hypercube that is matched within blocks."""
+        if self.n_zeta == 1:
+            return inputs.mean.expand(self.n_blocks, -1, -1)
+        n_base, like = self._n_base(inputs), inputs.mean
+        streams = Streams.of(self._seeds[:1], Purpose.PREDICT_ZETA, like.device, like.dtype, portable=True)
+        hypercube = ZetaDraws("stratified", self.n_blocks * self.n_zeta, n_base, tuple(range(n_base)))
+        return self._matched(inputs, hypercube.base(streams, 1).view(self.n_blocks, self.n_zeta, n_base))
+
+    def _n_base(self, inputs: ZetaPosterior) -> int:
+        """The numbers behind a zeta, whatever posterior a row has: of several features one more, for a component."""
+        return max(self.n_inputs + (self.n_inputs > 1), inputs.n_base)
+
+    def _matched(self, inputs: ZetaPosterior, noise: Tensor) -> Tensor:
+        """Zetas for base noise `G x L x n_base`, matched to each row: `G L x rows x n_x`."""
+        if inputs.matchable:
+            noise = torch.cat([matched_noise(noise[..., : self.n_inputs]), noise[..., self.n_inputs :]], dim=-1)
+        zetas: Tensor = matched_zetas(inputs, noise).flatten(1, 2).transpose(0, 1)
+        return zetas
+
+
+@torch.no_grad()
+def _mean(posterior: StackPosterior, zeta: Tensor) -> Tensor:
+    """E f over theta at `zeta`, `L x rows x n_x`: `S x L x rows x n_y`, in float64."""
+    mean = posterior.mean(zeta.flatten(0, 1).expand(posterior.stack.n_networks, -1, -1))
+    by_zeta: Tensor = mean.double().unflatten(1, zeta.shape[:2])
+    return by_zeta
+
+
+@torch.no_grad()
+def _spread(posterior: StackPosterior, zeta: Tensor, draw: WeightDraw | None) -> Spread:
+    """Var f over theta at `zeta`, `rows x n_x`, and what draws add, in float64."""
+    found = posterior.spread(zeta.expand(posterior.stack.n_networks, -1, -1), draw)
+    return Spread(found.variance.double(), None if found.moves is None else found.moves.double())
 
 
 class LiteralSampler:
@@ -146,8 +236,8 @@ class LiteralSampler:
         >>> seeds = SeedSequence(0).spawn(1)
         >>> stack = NetworkStack(lambda: paper_network(1, 1), 1, 1, seeds, torch.device("cpu"))
         >>> sampler = LiteralSampler(BernoulliDropout(stack, 10.0), n_inputs=1, n_theta=100, n_zeta=5, seeds=seeds)
-        >>> sampler.draw(ZetaPosterior(torch.zeros(7, 1), torch.full((1, 1), 0.1))).shape
-        torch.Size([100, 5, 7, 1])
+        >>> sampler.sample(ZetaPosterior(torch.zeros(7, 1), torch.full((1, 1), 0.1)), keep_draws=True).draws.shape
+        torch.Size([500, 7, 1])
 
     """
 
@@ -168,10 +258,11 @@ class LiteralSampler:
         most = max(1, values_at_once(parameter.device) // values_a_row)
         self.chunk_rows = min(chunk_rows(posterior, n_theta * n_zeta), most)
 
-    def draw(self, inputs: ZetaPosterior) -> Tensor:
-        """Draw f for `inputs`, `rows x n_x`: `S K x L x rows x n_y`, all networks pooled."""
-        (draws,) = run_tasks([partial(self._draw, inputs)], inputs.mean.device, width=self.posterior.stack.width)
-        return draws
+    def sample(self, inputs: ZetaPosterior, keep_draws: bool) -> Sampled:
+        """Algorithm 2's m and u, the parts of u, and `S K L x rows x n_y` draws, all networks pooled."""
+        (f,) = run_tasks([partial(self._draw, inputs)], inputs.mean.device, width=self.posterior.stack.width)
+        draws = f.double()  # S K x L x rows x n_y
+        return Sampled(literal_moments(draws), draws.flatten(0, 1) if keep_draws else None)
 
     @torch.no_grad()
     def _draw(self, inputs: ZetaPosterior) -> Tensor:
@@ -186,18 +277,6 @@ class LiteralSampler:
             repeated = zeta.expand(stack.n_networks, thetas, -1, -1, -1)
             draws.append(evaluate_rows(self.posterior, self._weights, repeated, theta_axis=1))
         return torch.cat(draws, dim=1).flatten(0, 1).transpose(1, 2)
-
-    def moments(self, draws: Tensor) -> Moments:
-        """Algorithm 2's m and u, and the parts of u."""
-        return literal_moments(draws)
-
-
-def _shared_noise(streams: Streams, n_blocks: int, n_zeta: int, n_inputs: int) -> Tensor:
-    """Base noise that serves all rows, whatever their posterior is: of several features there is one number more."""
-    noise = streams.normal(n_blocks, n_zeta, n_inputs)
-    if n_inputs > 1:
-        noise = torch.cat([noise, streams.normal(n_blocks, n_zeta, 1)], dim=-1)
-    return noise.squeeze(0)
 
 
 def chunk_rows(posterior: WeightPosterior, draws_a_network: int) -> int:

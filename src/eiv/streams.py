@@ -7,6 +7,7 @@ it sees the same shuffles, the same zetas and the same masks.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
@@ -18,6 +19,7 @@ from torch import Tensor
 
 _global_generator = threading.RLock()
 _LEVELS = 2**16  # a mask compares 16 random bits with a threshold: four masks a 64-bit word
+_MOST_PORTABLE = 2**22  # numbers of a draw that are worth bringing to a GPU
 
 
 class Purpose(IntEnum):
@@ -59,51 +61,62 @@ class Streams:
     """S independent random streams; every draw has the network axis S first.
 
     On the CPU the numbers come from NumPy, whose generators are several times faster than torch's there; on a GPU they
-    are made on the device.
+    are made on the device. `portable` streams give every device and every floating point type the same numbers, so that
+    predictions agree: they are made on the CPU in float64 and rounded, but for draws of more than 2^22 numbers per
+    network, which would be slow to bring to a GPU.
     """
 
-    def __init__(self, seeds: Sequence[SeedSequence], device: torch.device, dtype: torch.dtype = torch.float32) -> None:
-        self.device, self.dtype = device, dtype
-        self._on_cpu = [Generator(SFC64(seed)) for seed in seeds] if device.type == "cpu" else []
-        self._on_gpu = [] if device.type == "cpu" else [_torch_generator(seed, device) for seed in seeds]
+    def __init__(
+        self,
+        seeds: Sequence[SeedSequence],
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+        portable: bool = False,
+    ) -> None:
+        self.device, self.dtype, self.n_networks, self._portable = device, dtype, len(seeds), portable
+        on_gpu = device.type != "cpu"
+        self._on_cpu = [Generator(SFC64(seed)) for seed in seeds] if portable or not on_gpu else []
+        self._on_gpu = [_torch_generator(seed, device) for seed in seeds] if on_gpu else []
 
     @classmethod
-    def of(cls, seeds: Sequence[SeedSequence], purpose: Purpose, device: torch.device, dtype: torch.dtype) -> Streams:
+    def of(
+        cls,
+        seeds: Sequence[SeedSequence],
+        purpose: Purpose,
+        device: torch.device,
+        dtype: torch.dtype,
+        portable: bool = False,
+    ) -> Streams:
         """The streams of one purpose for the networks with these seeds."""
-        return cls([child(seed, purpose) for seed in seeds], device, dtype)
-
-    @property
-    def n_networks(self) -> int:
-        """S."""
-        return len(self._on_cpu or self._on_gpu)
+        return cls([child(seed, purpose) for seed in seeds], device, dtype, portable)
 
     def normal(self, *shape: int) -> Tensor:
         """Standard normal numbers, `S x shape`."""
         numbers = self._empty(shape)
-        if self._on_gpu:
+        if self._made_on_gpu(shape):
             for on_gpu, target in zip(self._on_gpu, numbers, strict=True):
                 target.normal_(generator=on_gpu)
             return numbers
         for on_cpu, array in zip(self._on_cpu, numbers.numpy(), strict=True):
             on_cpu.standard_normal(dtype=array.dtype, out=array)
-        return numbers
+        return numbers.to(self.device, self.dtype)
 
     def uniform(self, *shape: int) -> Tensor:
         """Numbers from 0 to below 1, `S x shape`."""
         numbers = self._empty(shape)
-        if self._on_gpu:
+        if self._made_on_gpu(shape):
             for on_gpu, target in zip(self._on_gpu, numbers, strict=True):
                 target.uniform_(generator=on_gpu)
             return numbers
         for on_cpu, array in zip(self._on_cpu, numbers.numpy(), strict=True):
             on_cpu.random(dtype=array.dtype, out=array)
-        return numbers
+        return numbers.to(self.device, self.dtype)
 
     def masks(self, rate: float, *shape: int) -> Tensor:
         """Dropout masks, `S x shape`: 0 with probability `rate`, else 1 / (1 - rate), so that their mean is 1."""
         threshold = min(round(rate * _LEVELS), _LEVELS - 1)
         masks, scale = self._empty(shape), _LEVELS / (_LEVELS - threshold)
-        if self._on_gpu:
+        if self._made_on_gpu(shape):
             for on_gpu, target in zip(self._on_gpu, masks, strict=True):
                 target.bernoulli_(1 / scale, generator=on_gpu)
             return masks.mul_(scale)
@@ -111,19 +124,24 @@ class Streams:
             words = on_cpu.bit_generator.random_raw(-(-array.size // 4)).view(np.uint16)
             np.greater_equal(words[: array.size], threshold, out=array, casting="unsafe")
             np.multiply(array, scale, out=array)  # while it is in the cache
-        return masks
+        return masks.to(self.device, self.dtype)
 
     def permutations(self, n: int) -> Tensor:
         """A shuffle of the rows 0 ... n-1 for each network, `S x n`."""
-        if self._on_cpu:
-            return torch.from_numpy(np.stack([generator.permutation(n) for generator in self._on_cpu]))
+        if not self._made_on_gpu((n,)):
+            return torch.from_numpy(np.stack([generator.permutation(n) for generator in self._on_cpu])).to(self.device)
         keys = self._empty((n,), torch.float64)
         for generator, target in zip(self._on_gpu, keys, strict=True):
             target.uniform_(generator=generator)
         return keys.argsort(dim=1)
 
+    def _made_on_gpu(self, shape: tuple[int, ...]) -> bool:
+        return bool(self._on_gpu) and not (self._portable and math.prod(shape) <= _MOST_PORTABLE)
+
     def _empty(self, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> Tensor:
-        return torch.empty(self.n_networks, *shape, dtype=dtype or self.dtype, device=self.device)
+        on_gpu = self._made_on_gpu(shape)
+        made = torch.float64 if self._portable and not on_gpu else self.dtype
+        return torch.empty(self.n_networks, *shape, dtype=dtype or made, device=self.device if on_gpu else "cpu")
 
 
 def _torch_generator(seed: SeedSequence, device: torch.device) -> torch.Generator:

@@ -81,6 +81,45 @@ def test_draws_have_the_moments_of_the_posterior(prior, errors):
     torch.testing.assert_close(zeta.log_density(drawn).mean(1), -(entropy * density).sum(1), atol=0.03, rtol=0)
 
 
+@pytest.mark.parametrize("errors", ERRORS)
+@pytest.mark.parametrize("prior", PRIORS)
+def test_covariance_is_that_of_the_draws(prior, errors):
+    n = 40_000
+    zeta = PRIORS[prior][0].posterior(X, ERRORS[errors].double())
+    assert zeta.matchable
+    noise = torch.randn(3, n, zeta.n_base, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    found = zeta.covariance.expand(3, 2, 2)
+    gaps = zeta.draw(noise) - zeta.mean.unsqueeze(1)
+    products = gaps.unsqueeze(-1) * gaps.unsqueeze(-2)
+    error = products.std(1) / n**0.5
+    assert ((products.mean(1) - found) / error).abs().max() < 4.5  # of 9 numbers in each of 16 cases
+    torch.testing.assert_close(found.diagonal(dim1=-2, dim2=-1), zeta.std.square().expand(3, 2))
+
+
+def test_covariance_of_two_components_in_closed_form():
+    """Half at -d, half at d, each with variances v and correlation r: v on the diagonal plus d d^T."""
+    v, d = torch.tensor([[0.5, 0.2], [0.2, 0.4]]).double(), torch.tensor([1.0, -3.0]).double()
+    means = torch.stack([d, -d]).expand(4, 2, 2)
+    factors = torch.linalg.cholesky(v).expand(4, 2, 2, 2)
+    zeta = ZetaMixture.of(torch.zeros(4, 2).double(), means, factors)
+    torch.testing.assert_close(zeta.covariance, (v + d[:, None] * d).expand(4, 2, 2))
+    stacked = stack_posteriors([zeta, zeta.standardised(torch.ones(2).double(), torch.tensor([2.0, 4.0]).double())])
+    scaled = zeta.covariance / torch.tensor([[4.0, 8.0], [8.0, 16.0]]).double()
+    torch.testing.assert_close(stacked.covariance, torch.stack([zeta.covariance, scaled]))
+    normal = ZetaPosterior(torch.zeros(4, 2), torch.tensor([[3.0, 0.0]]))
+    assert torch.equal(normal.covariance, torch.tensor([[[9.0, 0.0], [0.0, 0.0]]]))
+    assert torch.equal(normal.as_mixture().covariance, normal.covariance)
+
+
+def test_an_exact_feature_has_no_covariance():
+    for x_err in (torch.tensor([[0.5, 0.0]]), torch.tensor([[[0.25, 0.0], [0.0, 0.0]]]), torch.zeros(1, 2)):
+        for prior, _ in PRIORS.values():
+            covariance = prior.posterior(X, x_err.double()).covariance
+            assert (covariance[:, 1] == 0).all()
+            assert (covariance[..., 1] == 0).all()
+            assert (covariance[:, 0, 0] > 0).all() == bool(x_err.any())
+
+
 def test_an_exact_feature_stays_exact_and_informs_the_other():
     x_err = torch.tensor([[0.5, 0.0]], dtype=torch.float64)
     zeta = PRIORS["mixture"][0].posterior(X, x_err)
@@ -109,6 +148,15 @@ def test_a_line_is_drawn_by_its_distribution_function(dtype):
     torch.testing.assert_close(
         levels, torch.special.ndtr(noise.double()[0, :, 0]), atol=2e-6 if dtype == torch.float32 else 1e-9, rtol=0
     )
+
+
+def test_quantiles_in_single_precision_keep_their_tails():
+    """Levels down to 3e-7 from normal numbers of -5; a distribution function with an absolute error loses them."""
+    weights, means, stds = torch.tensor([0.4, 0.6]), torch.tensor([-1.0, 1.0]), torch.tensor([0.3, 0.1])
+    scores = torch.linspace(-5, 5, 2001)
+    found = mixture_quantile(scores, weights, means, stds)
+    exact = mixture_quantile(scores.double(), weights.double(), means.double(), stds.double())
+    torch.testing.assert_close(found.double(), exact, atol=1e-5, rtol=0)
 
 
 def test_draws_change_smoothly_with_x_where_one_feature_is_noisy():

@@ -22,12 +22,17 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TrainingTable:
-    """The rows to learn from: features `rows x n_x`, target `rows`, errors `n_x` or `rows x n_x`, groups `rows`."""
+    """The rows to learn from: features `rows x n_x`, target `rows`, errors `n_x` or `rows x n_x`, groups `rows`.
+
+    `y_spec` and `y_err`, `rows`, are the known errors of the target; None where none were given. Errors of 0 are none.
+    """
 
     X: pd.DataFrame
     y: Array
     spec: ErrorSpec
     errors: Array
+    y_spec: ErrorSpec | None
+    y_err: Array | None
     groups: NDArray[Any] | None
     left_out: Mapping[str, str]
     missing: Missing
@@ -52,19 +57,26 @@ class TrainingTable:
         with about(source.path):
             kept = ErrorSpec.parse(options.x_err_of_file, features, source.columns).terms
             spec = ErrorSpec.parse(options.x_err, features, source.columns, kept)
+            y_spec = None if options.y_err is None else ErrorSpec({target: _y_term(options.y_err, source)})
         rows = read_rows(source)
         numbers = {name: rows.numbers(name) for name in (*features, target)}
-        used = numbers | {name: rows.numbers(name) for name in spec.columns}
+        columns = (*spec.columns, *(y_spec.columns if y_spec else ()))
+        used = numbers | {name: rows.numbers(name) for name in columns}
         good, missing = usable(used), Missing.of(used)
         missing.check(source, options.drop_missing)
         X = pd.DataFrame({name: numbers[name][good] for name in features})
         spec = spec.with_spreads({name: X[name].std(ddof=0) for name in features})
-        errors = spec.of(rows)
+        errors, y, y_err = spec.of(rows), numbers[target][good], None
+        if y_spec is not None:
+            y_spec = y_spec.with_spreads({target: y.std()})
+            y_err = None if y_spec.is_exact else np.broadcast_to(y_spec.of(rows), (len(rows), 1))[good, 0]
         return cls(
             X=X,
-            y=numbers[target][good],
+            y=y,
             spec=spec,
             errors=errors if spec.is_constant else errors[good],
+            y_spec=y_spec,
+            y_err=y_err,
             groups=None
             if options.groups is None
             else np.asarray([str(cell) for cell in rows.cells[options.groups].to_pylist()])[good],
@@ -94,7 +106,7 @@ class Missing:
         columns = {name: self.columns.get(name, Gaps()).and_then(later.columns.get(name, Gaps())) for name in names}
         return Missing(later.n_rows, self.n_bad + later.n_bad, columns)
 
-    def check(self, source: Source, drop: bool) -> None:
+    def check(self, source: Source, drop: bool, advice: str = "") -> None:
         """Raise a `TableError` where there are such cells and they are not to be dropped, or nothing else is left."""
         if self.n_bad and not drop:
             words = [
@@ -102,7 +114,7 @@ class Missing:
             ]
             raise TableError(
                 f"{source.path}: {self.n_bad} of {self.n_rows} rows hold missing or infinite values "
-                f"({'; '.join(words)}). Use --drop-missing to go on without them."
+                f"({'; '.join(words)}). Use --drop-missing to go on without them.{advice}"
             )
         if self.n_bad == self.n_rows:
             raise TableError(f"{source.path}: every row holds missing or infinite values.")
@@ -149,17 +161,7 @@ def _features(source: Source, options: FitOptions) -> tuple[list[str], dict[str,
     both = [name for name in options.feature if name in (*options.drop, options.groups)]
     if both:
         raise TableError(f"{both[0]!r} cannot be a feature and be left out at once.")
-    left_out = {target: "target"}
-    for text in (*options.x_err, *options.x_err_of_file):  # a column of errors is no feature, used or not
-        with about(source.path):
-            feature, value = split_error(text, source.columns)
-            column = None if feature is None else ErrorTerm.parse(value, source.columns, text).column
-        if feature == target:
-            raise TableError(f"--x-err {text}: {target!r} is the target; errors of the inputs are asked for.")
-        if column == target:
-            raise TableError(f"--x-err {text}: {target!r} is the target, so it cannot be an error too.")
-        if column is not None:
-            left_out.setdefault(column, f"error of {feature}")
+    left_out = {target: "target"} | _error_columns(source, options)
     if options.groups is not None:
         left_out.setdefault(options.groups, "groups")
     left_out |= dict.fromkeys(options.drop, "--drop")
@@ -174,3 +176,31 @@ def _features(source: Source, options: FitOptions) -> tuple[list[str], dict[str,
     if not features:
         raise TableError(f"{source.path}: no column is left to predict {target!r} from.")
     return features, left_out
+
+
+def _error_columns(source: Source, options: FitOptions) -> dict[str, str]:
+    """The columns that hold errors, used or not: they are no features."""
+    target = str(options.target)
+    found: dict[str, str] = {}
+    for text in (*options.x_err, *options.x_err_of_file):
+        with about(source.path):
+            feature, value = split_error(text, source.columns)
+            column = None if feature is None else ErrorTerm.parse(value, source.columns, text).column
+        if feature == target:
+            raise TableError(f"--x-err {text}: {target!r} is the target; its error is given by --y-err {value}.")
+        if column == target:
+            raise TableError(f"--x-err {text}: {target!r} is the target, so it cannot be an error too.")
+        if column is not None:
+            found.setdefault(column, f"error of {feature}")
+    for text in [text for text in (options.y_err, options.y_err_of_file) if text is not None]:
+        with about(source.path):
+            column = _y_term(text, source).column
+        if column == target:
+            raise TableError(f"--y-err {text}: {target!r} is the target, so it cannot be its own error.")
+        if column is not None:
+            found.setdefault(column, f"error of {target}")
+    return found
+
+
+def _y_term(text: str, source: Source) -> ErrorTerm:
+    return ErrorTerm.parse(text, source.columns, text, "--y-err")

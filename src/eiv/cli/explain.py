@@ -13,7 +13,7 @@ from rich.bar import Bar
 from rich.markup import escape
 from rich.table import Table
 
-from eiv.cli.app import app, check_output, console, interruptible
+from eiv.cli.app import app, check_output, console, interruptible, show_warning
 
 if TYPE_CHECKING:
     from eiv import Prediction
@@ -42,12 +42,20 @@ def explain(
             "holds for all columns.",
         ),
     ] = None,
+    y_err: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VALUE",
+            help="The known error of a label in this row: a number in the target's unit, 5%sd of the spread of the "
+            "training labels, or the name of a column; by default that of the fit, where the row has what it needs.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="PICTURE", help="The budget as a picture: .png, .svg, .pdf.")
     ] = None,
     level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
-    separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not told.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not told.")] = None,
+    separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not given.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace PICTURE if it is there.")] = False,
 ) -> None:
     """Show where the uncertainty of one row's prediction comes from: its uncertainty budget.
@@ -70,17 +78,21 @@ def explain(
                     f"{out}: a picture can be written as {', '.join(_KINDS)}; choose one of these endings."
                 )
             check_output(out, force, data, model_file)
-        table = ModelTable.opened(model_file, open_table(data, separator, decimal), x_err)
+        table = ModelTable.opened(model_file, open_table(data, separator, decimal), x_err, y_err)
         if out is not None and len(table.outputs) > 1:
             raise ValueError(f"-o: {model_file} has {len(table.outputs)} outputs; a picture shows one only.")
-        chosen = _row(table, row)
-        predictions = single_outputs(table.predict(chosen, np.ones(1, dtype=bool)))
+        chosen, good = _row(table, row), np.ones(1, dtype=bool)
+        if table.label_errors.left_out:
+            show_warning(table.label_errors.left_out)
+        predictions = single_outputs(table.predict(chosen, good))
         table.model.set_params(n_theta=max(_THETAS, table.model.settings_.n_theta))
-        drawn = single_outputs(table.predict(chosen, np.ones(1, dtype=bool), budget=True))
+        drawn = single_outputs(table.predict(chosen, good, budget=True))
         _show_inputs(table, chosen, row)
-        for name, p, many in zip(table.outputs, predictions, drawn, strict=True):
+        known = table.label_errors.values(chosen, good)
+        of_labels = [0.0] * len(predictions) if known is None else known[0].tolist()
+        for name, p, many, y_error in zip(table.outputs, predictions, drawn, of_labels, strict=True):
             budget = Budget.of(replace(p, shares=many.shares), table.features)
-            _show_prediction(name, p, level)
+            _show_prediction(name, p, level, y_error)
             _show_budget(name, budget, _errors(table, chosen))
             if out is not None:
                 _draw(
@@ -101,7 +113,10 @@ def _row(table: ModelTable, number: int) -> Rows:
             missing = Missing.of(table.numbers(chosen))
             if missing.n_bad:
                 place = f"{table.source.path}, {table.source.place(number - 1)}"
-                raise TableError(f"{place}: column {next(iter(missing.columns))!r} holds a missing or infinite value.")
+                raise TableError(
+                    f"{place}: column {next(iter(missing.columns))!r} holds a missing or infinite value."
+                    f"{table.without_column(missing)}"
+                )
             return chosen
     raise ValueError(f"--row must be from 1, the first row below the names, to {n_rows:,}, got {number}.")
 
@@ -132,7 +147,7 @@ def _show_inputs(table: ModelTable, row: Rows, number: int) -> None:
     console.print(shown)
 
 
-def _show_prediction(name: str, p: Prediction, level: float) -> None:
+def _show_prediction(name: str, p: Prediction, level: float, y_error: float) -> None:
     shown = Table(title=f"Prediction of {escape(name)}", title_justify="left", show_header=False)
     shown.add_column("")
     shown.add_column("", justify="right")
@@ -141,6 +156,8 @@ def _show_prediction(name: str, p: Prediction, level: float) -> None:
     shown.add_row("  from the fitted curve (epistemic)", f"{p.epistemic[0]:.4g}")
     shown.add_row("  from the input errors (aleatoric)", f"{p.aleatoric[0]:.4g}")
     shown.add_row("noise of a label", f"{p.noise[0]:.4g}")
+    if y_error:
+        shown.add_row("  of it the known error of the label", f"{y_error:.4g}")
     shown.add_row("uncertainty of a label (total)", f"{p.total[0]:.4g}")
     for what, of in (("true value", "function"), ("label", "label")):
         low, high = p.interval(level, of=of)  # type: ignore[arg-type]

@@ -36,6 +36,15 @@ def fit(
             "row's error. VALUE alone holds for all columns. Columns without one are exact.",
         ),
     ] = None,
+    y_err: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VALUE",
+            help="The known error of the target, in the forms of --x-err: 0.3 in its unit; 5% of each reading; 5%sd of "
+            "its spread; or the name of a column that holds each row's error. The fit finds the noise that comes on "
+            "top of it.",
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="MODEL", help="The model file to write.")] = None,
     feature: Annotated[
         list[str] | None, typer.Option(metavar="COL", help="Learn from these columns only; by default from all.")
@@ -48,8 +57,8 @@ def fit(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What holds for settings that are not told: default, which serves most tables, or paper, the settings "
-            "of the paper.",
+            help="What holds for settings that are not given: default, which serves most tables, or paper, the "
+            "settings of the paper.",
         ),
     ] = None,
     config: Annotated[
@@ -78,8 +87,8 @@ def fit(
         bool | None, typer.Option("--drop-missing", help="Go on without rows that hold missing or infinite values.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of hold-out and networks; 0 by default.")] = None,
-    separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not told.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not told.")] = None,
+    separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not given.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace MODEL if it is there.")] = False,
 ) -> None:
     """Learn a model from a table whose columns carry errors.
@@ -87,9 +96,10 @@ def fit(
     It says what it understood, learns from four fifths of the rows, scores the model on the rest, and then learns from
     all rows what goes into the file.
     """
-    told = {
+    given = {
         "target": target,
         "x_err": x_err,
+        "y_err": y_err,
         "feature": feature,
         "drop": drop,
         "groups": groups,
@@ -103,17 +113,17 @@ def fit(
         "settings": settings,
     }
     with interruptible(out):
-        _fit(data, {name: value for name, value in told.items() if value != []}, config, out, force)
+        _fit(data, {name: value for name, value in given.items() if value != []}, config, out, force)
 
 
-def _fit(data: Path, told: dict[str, Any], config: Path | None, out: Path | None, force: bool) -> None:
+def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | None, force: bool) -> None:
     from eiv import EiVRegressor  # noqa: PLC0415  (slow to import)
     from eiv.cli.data import TrainingTable  # noqa: PLC0415
     from eiv.cli.options import FitOptions  # noqa: PLC0415
     from eiv.modelfile import save_model  # noqa: PLC0415
     from eiv.tables import open_table  # noqa: PLC0415
 
-    options = FitOptions.of(told, config)
+    options = FitOptions.of(given, config)
     if out is None:
         raise ValueError("-o is missing: the name of the model file to write, for instance -o model.eiv.")
     check_output(out, force, data, *([] if config is None else [config]))
@@ -169,7 +179,9 @@ def _fitted(
         def on_progress(share: float) -> None:
             bar.update(task, completed=share)
 
-        models = fit_splits(model, table.X, table.y, splits, X_err=table.X_err, on_progress=on_progress)
+        models = fit_splits(
+            model, table.X, table.y, splits, X_err=table.X_err, y_err=table.y_err, on_progress=on_progress
+        )
     return models[-1], models[0] if len(test) else None
 
 
@@ -177,8 +189,8 @@ def _scores(model: EiVRegressor, table: TrainingTable, test: NDArray[np.intp]) -
     """What the rows held out say of the model; parts of the uncertainty as root mean squares."""
     from eiv.metrics import coverage, rmse  # noqa: PLC0415
 
-    errors_of_rows = None if table.X_err is None else table.X_err[test]
-    p = model.predict_distribution(table.X.iloc[test], X_err=errors_of_rows, keep_draws=False)
+    X_err, y_err = (None if known is None else known[test] for known in (table.X_err, table.y_err))
+    p = model.predict_distribution(table.X.iloc[test], X_err=X_err, y_err=y_err, keep_draws=False)
     y = table.y[test]
     parts = ("epistemic", "aleatoric", "noise", "total")
     return {
@@ -201,7 +213,11 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
     for name, term in table.spec.terms.items():
         shown.add_row(escape(name), "feature", escape(str(term)), f"{table.spreads[name]:.4g}")
     for name, why in table.left_out.items():
-        shown.add_row(escape(name), escape(why), "", f"{table.y.std():.4g}" if name == options.target else "")
+        known, spread = "", ""
+        if name == options.target:
+            known = "" if table.y_spec is None else str(table.y_spec.terms[name])
+            spread = f"{table.y.std():.4g}"
+        shown.add_row(escape(name), escape(why), escape(known), spread)
     console.print(shown)
     if table.spec.is_exact:
         console.print("No errors of the inputs were given (--x-err), so they are taken as exact.")
@@ -219,13 +235,15 @@ def _show_scores(scores: dict[str, float], table: TrainingTable) -> None:
     shown.add_row("uncertainty of a new label", f"{scores['total']:.4g}")
     shown.add_row("  from the weights (epistemic)", f"{scores['epistemic']:.4g}")
     shown.add_row("  from the input errors (aleatoric)", f"{scores['aleatoric']:.4g}")
-    shown.add_row("  from the noise of the target", f"{scores['noise']:.4g}")
+    known = "" if table.y_err is None else " and its known error"
+    shown.add_row(f"  from the noise of the target{known}", f"{scores['noise']:.4g}")
     console.print(shown)
     console.print(verdict(scores, "the mean over the rows held out", table.spec.is_exact), highlight=False)
 
 
 def _notes(table: TrainingTable, options: FitOptions, scores: dict[str, float] | None, n_fitted: int) -> dict[str, Any]:
     """What `eiv predict` and `eiv info` need to know."""
+    known = {} if table.y_spec is None else {"y_err": table.y_spec.to_json()}
     return {
         "rows": len(table.y),
         "rows_left_out": table.missing.n_bad,
@@ -233,7 +251,9 @@ def _notes(table: TrainingTable, options: FitOptions, scores: dict[str, float] |
         "target": options.target,
         "left_out": dict(table.left_out),
         "x_err": table.spec.to_json(),
+        **known,
         "spreads": table.spreads,
+        "target_spread": float(table.y.std()),
         "seed": options.seed,
         "holdout": scores,
     }

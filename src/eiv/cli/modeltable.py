@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from eiv import EiVRegressor, Prediction
+    from eiv.cli.data import Missing
+    from eiv.cli.labelerrors import LabelErrors
     from eiv.tables import ErrorSpec, Rows, Source
 
 Array = NDArray[np.float64]
@@ -19,7 +21,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ModelTable:
-    """A model, a table that it can be applied to, and what is known of the table's errors."""
+    """A model, a table that it can be applied to, and what is known of the table's errors.
+
+    `labels` are the columns with labels, one per output; none where the table has not all of them, or where labels are
+    not looked at.
+    """
 
     model: EiVRegressor
     header: Mapping[str, Any]
@@ -27,10 +33,22 @@ class ModelTable:
     features: tuple[str, ...]
     outputs: tuple[str, ...]
     spec: ErrorSpec | None
+    labels: tuple[str, ...]
+    label_errors: LabelErrors
 
     @classmethod
-    def opened(cls, model_file: Path, source: Source, x_err: list[str] | None) -> ModelTable:
-        """Load the model and check that the table has what it needs."""
+    def opened(
+        cls,
+        model_file: Path,
+        source: Source,
+        x_err: list[str] | None,
+        y_err: str | None,
+        *,
+        with_labels: bool = False,
+        target: str | None = None,
+    ) -> ModelTable:
+        """Load the model and check that the table has what it needs; `target` is for labels under another name."""
+        from eiv.cli.labelerrors import LabelErrors  # noqa: PLC0415
         from eiv.modelfile import load_model, read_header  # noqa: PLC0415
         from eiv.report.provenance import output_names  # noqa: PLC0415
         from eiv.tables.reading import check_columns  # noqa: PLC0415
@@ -45,7 +63,7 @@ class ModelTable:
             )
         features = tuple(named or source.columns)
         check_columns(source, features, f"a feature of {model_file}")
-        kept = _told_at_fit(model_file, header["notes"], features)
+        kept = _given_at_fit(model_file, header["notes"], features)
         spec = _errors(model_file, model, header["notes"].get("spreads"), kept, source, features, x_err)
         if spec is None and model.x_err_ is None:
             raise ValueError(
@@ -54,11 +72,14 @@ class ModelTable:
         for name, term in ({} if spec is None else spec.terms).items():
             columns = () if term.column is None else (term.column,)
             check_columns(source, columns, f"the error of {name!r}; another can be given with --x-err")
-        return cls(model, header, source, features, output_names(header), spec)
+        outputs = output_names(header)
+        labels = _labels(source, outputs, target) if with_labels else ()
+        known = LabelErrors.of(model_file, model, header["notes"], source, features, outputs, labels, y_err)
+        return cls(model, header, source, features, outputs, spec, labels, known)
 
     def numbers(self, rows: Rows) -> dict[str, Array]:
         """The columns that the model reads, as numbers."""
-        columns = (*self.features, *(self.spec.columns if self.spec else ()))
+        columns = (*self.features, *(self.spec.columns if self.spec else ()), *self.label_errors.columns)
         return {name: rows.numbers(name) for name in columns}
 
     def chunks(self, drop_missing: bool) -> Iterator[tuple[Rows, NDArray[np.bool_]]]:
@@ -72,7 +93,7 @@ class ModelTable:
                 missing = Missing.of(self.numbers(rows), rows.first)
                 for later in chunks:
                     missing = missing.and_then(Missing.of(self.numbers(later), later.first))
-                missing.check(self.source, drop=False)
+                missing.check(self.source, drop=False, advice=self.without_column(missing))
             yield rows, good
 
     def inputs(self, rows: Rows, good: NDArray[np.bool_]) -> tuple[Array, Array | None]:
@@ -87,14 +108,33 @@ class ModelTable:
 
         X, X_err = self.inputs(rows, good)
         table: Any = pd.DataFrame(X, columns=list(self.features)) if hasattr(self.model, "feature_names_in_") else X
+        known = self.label_errors.values(rows, good)
+        y_err: Any = 0.0 if known is None else known  # 0: who asks for labels has read that errors are left out
         try:
-            return self.model.predict_distribution(table, X_err=X_err, keep_draws=False, budget=budget)
+            return self.model.predict_distribution(table, X_err=X_err, y_err=y_err, keep_draws=False, budget=budget)
         except ValueError as error:
             raise ValueError(f"{self.source.path}, rows from {self.source.place(rows.first)} on: {error}") from error
 
+    def without_column(self, missing: Missing) -> str:
+        """Another way to give the errors of labels, where their column has missing values."""
+        is_label_error = any(name in missing.columns for name in self.label_errors.columns)
+        return " --y-err VALUE gives an error of labels that needs no column." if is_label_error else ""
 
-def _told_at_fit(model_file: Path, notes: Mapping[str, Any], features: tuple[str, ...]) -> ErrorSpec | None:
-    """The errors as `eiv fit` was told; None for a model that was saved from Python."""
+
+def _labels(source: Source, outputs: tuple[str, ...], target: str | None) -> tuple[str, ...]:
+    """The columns that hold labels, none where the table has not all of them."""
+    from eiv.tables.reading import check_columns  # noqa: PLC0415
+
+    if target is None:
+        return outputs if set(outputs) <= set(source.columns) else ()
+    if len(outputs) > 1:
+        raise ValueError(f"--target: the model has {len(outputs)} outputs: {', '.join(outputs)}.")
+    check_columns(source, [target], "--target")
+    return (target,)
+
+
+def _given_at_fit(model_file: Path, notes: Mapping[str, Any], features: tuple[str, ...]) -> ErrorSpec | None:
+    """The errors as `eiv fit` was given them; None for a model that was saved from Python."""
     from eiv.modelfile import ModelFileError  # noqa: PLC0415
     from eiv.tables import ErrorSpec  # noqa: PLC0415
 
@@ -118,7 +158,7 @@ def _errors(
     features: tuple[str, ...],
     x_err: list[str] | None,
 ) -> ErrorSpec | None:
-    """The errors that were told now, and else at the fit; None where the model knows them itself."""
+    """The errors that are given now, and else those given at the fit; None where the model knows them itself."""
     from eiv.tables import ErrorSpec, ErrorTerm  # noqa: PLC0415
     from eiv.tables.errorspec import about, split_error  # noqa: PLC0415
 

@@ -28,6 +28,7 @@ class FitOptions:
 
     target: str | None = None
     x_err: list[str] = field(default_factory=list)
+    y_err: str | None = None
     feature: list[str] = field(default_factory=list)
     drop: list[str] = field(default_factory=list)
     groups: str | None = None
@@ -40,14 +41,16 @@ class FitOptions:
     decimal: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     x_err_of_file: list[str] = field(default_factory=list)  # for features that the command line has no error of
+    y_err_of_file: str | None = None  # its column is no feature, even where the command line gives another error
 
     @classmethod
-    def of(cls, told: Mapping[str, Any], config: Path | None) -> FitOptions:
+    def of(cls, given: Mapping[str, Any], config: Path | None) -> FitOptions:
         """The options of the command line, those that are not None, and else of the file."""
         content = {} if config is None else _read_config(config)
         content["x_err_of_file"] = content.pop("x_err", [])
-        values = content | {name: value for name, value in told.items() if value is not None and name != "settings"}
-        values["settings"] = content.get("settings", {}) | _parse_settings(told.get("settings"))
+        content["y_err_of_file"] = content.get("y_err")
+        values = content | {name: value for name, value in given.items() if value is not None and name != "settings"}
+        values["settings"] = content.get("settings", {}) | _parse_settings(given.get("settings"))
         options = cls(**values)
         if options.target is None:
             raise ValueError("--target is missing: which column is to be predicted?")
@@ -84,16 +87,18 @@ def _read_config(path: Path) -> dict[str, Any]:
     content = {name.replace("-", "_"): value for name, value in content.items()}
     if isinstance(content.get("x_err"), dict):
         content["x_err"] = [f"{feature}={value}" for feature, value in content["x_err"].items()]
-    elif isinstance(content.get("x_err"), int | float):
-        content["x_err"] = str(content["x_err"])
-    kinds = {option.name: str(option.type).removesuffix(" | None") for option in fields(FitOptions)[:-1]}
+    for name in ("x_err", "y_err"):
+        if _fits("float", content.get(name)):
+            content[name] = str(content[name])
+    kinds = {option.name: str(option.type).removesuffix(" | None") for option in fields(FitOptions)[:-2]}
     for name in content:
         if name not in kinds:
             raise ValueError(f"{path}: {name!r} is not an option; these are: {', '.join(kinds)}.")
         if kinds[name] == "list[str]" and isinstance(content[name], str):
             content[name] = [content[name]]
         if not _fits(kinds[name], content[name]):
-            raise ValueError(f"{path}: {name} must be {_WORDS[kinds[name]]}, got {content[name]!r}.")
+            words = _WORDS.get(name, _WORDS[kinds[name]])
+            raise ValueError(f"{path}: {name} must be {words}, got {content[name]!r}.")
     return content
 
 
@@ -104,6 +109,7 @@ _WORDS = {
     "int": "a whole number",
     "bool": "true or false",
     "dict[str, Any]": "a table [settings]",
+    "y_err": "a number, or words in quotes",
 }
 
 

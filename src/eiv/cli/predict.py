@@ -14,7 +14,7 @@ import typer
 from numpy.typing import NDArray
 from rich.markup import escape
 
-from eiv.cli.app import app, check_output, console, errors, interruptible
+from eiv.cli.app import app, check_output, console, errors, interruptible, show_warning
 
 if TYPE_CHECKING:
     from eiv.cli.modeltable import ModelTable
@@ -38,6 +38,15 @@ def predict(
             "alone holds for all columns.",
         ),
     ] = None,
+    y_err: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VALUE",
+            help="The known error of labels in these rows: a number in the target's unit, 5%sd of the spread of the "
+            "training labels, or the name of a column; by default that of the fit, where the rows have what it "
+            "needs. noise and total take it in.",
+        ),
+    ] = None,
     level: Annotated[float, typer.Option(help="Probability of the interval from low to high.")] = 0.95,
     of: Annotated[
         str, typer.Option(help="What low and high are for: function, the curve at the true input; label, a measured y.")
@@ -47,8 +56,8 @@ def predict(
         bool,
         typer.Option("--drop-missing", help="Leave the predictions empty for rows with missing or infinite values."),
     ] = False,
-    separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not told.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not told.")] = None,
+    separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not given.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it is there.")] = False,
 ) -> None:
     """Predict new rows, with the parts of the uncertainty of each.
@@ -67,7 +76,7 @@ def predict(
             raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
         check_output(out, force, data, model_file)
         source = open_table(data, separator, decimal)
-        predictor = Predictor(ModelTable.opened(model_file, source, x_err), level, of, drop_missing)  # type: ignore[arg-type]
+        predictor = Predictor(ModelTable.opened(model_file, source, x_err, y_err), level, of, drop_missing)  # type: ignore[arg-type]
         clash = [name for name in predictor.names(prefix) if name in source.columns]
         if clash:
             raise ValueError(
@@ -80,10 +89,14 @@ def predict(
                 writer.write(with_columns(rows.cells, known | {f"{prefix}{name}": table[name] for name in table}))
                 n_rows, n_empty = n_rows + len(rows), n_empty + empty
                 count(n_rows)
-        seconds = time.perf_counter() - started
+        seconds, label_errors = time.perf_counter() - started, predictor.table.label_errors
+        if label_errors.left_out and of == "label":
+            show_warning(label_errors.left_out)
+        elif str(label_errors):
+            console.print(escape(str(label_errors)), highlight=False)
         left = f", {n_empty:,} of them without a prediction" if n_empty else ""
         console.print(
-            f"{escape(str(out))}: {n_rows:,} rows{left}   ({seconds:.0f} s, {n_rows / seconds:,.0f} rows a second)",
+            f"{escape(str(out))}: {n_rows:,} rows{left}   ({seconds:.0f} s, {n_rows / seconds:,.0f} rows per second)",
             highlight=False,
         )
 

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from eiv.cli.app import app, check_output, console, errors, interruptible
+from eiv.cli.app import app, check_output, console, errors, interruptible, show_warning
 from eiv.files import digest_of
 
 if TYPE_CHECKING:
@@ -51,6 +51,14 @@ def report(
             "VALUE alone holds for all columns.",
         ),
     ] = None,
+    y_err: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VALUE",
+            help="The known error of labels in the rows of DATA, in the forms of `eiv fit`; by default that of the "
+            "fit, where DATA has what it needs.",
+        ),
+    ] = None,
     target: Annotated[
         str | None,
         typer.Option(
@@ -61,8 +69,8 @@ def report(
     drop_missing: Annotated[
         bool, typer.Option("--drop-missing", help="Go on without rows whose inputs are missing or infinite.")
     ] = False,
-    separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not told.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not told.")] = None,
+    separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not given.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the PAGE of a model if it is there.")] = False,
 ) -> None:
     """Write one self-contained page on a model, or make that of a reproduction or a study again.
@@ -77,7 +85,7 @@ def report(
             raise ValueError(f"{page}: the page of a model can be written as {' or '.join(_ENDINGS)}.")
         check_output(page, force, subject, *([] if data is None else [data]))
         with interruptible(page):
-            _of_model(subject, data, page, x_err, target, drop_missing, separator, decimal)
+            _of_model(subject, data, page, x_err, y_err, target, drop_missing, separator, decimal)
     elif subject.is_dir():
         if data is not None:
             raise ValueError(f"{subject} is a folder of results, which takes no table.")
@@ -129,6 +137,7 @@ def _of_model(
     data: Path | None,
     page: Path,
     x_err: list[str] | None,
+    y_err: str | None,
     target: str | None,
     drop_missing: bool,
     separator: str | None,
@@ -143,38 +152,32 @@ def _of_model(
     header: Mapping[str, Any]
     sample: Sample | None
     if data is None:
-        if x_err or target:
-            raise ValueError(f"{'--x-err' if x_err else '--target'} is about a table; give one after {model_file}.")
+        options = {"--x-err": x_err, "--y-err": y_err, "--target": target}
+        given = [name for name, value in options.items() if value]
+        if given:
+            raise ValueError(f"{given[0]} is about a table; give one after {model_file}.")
         model, header, sample = load_model(model_file), read_header(model_file), None
     else:
-        table = ModelTable.opened(model_file, open_table(data, separator, decimal), x_err)
+        source = open_table(data, separator, decimal)
+        table = ModelTable.opened(model_file, source, x_err, y_err, with_labels=True, target=target)
+        if table.label_errors.left_out:
+            show_warning(table.label_errors.left_out)
         with errors.status("reading"):
-            sample = _sample(table, _targets(table, target), drop_missing)
+            sample = _sample(table, drop_missing)
         model, header = table.model, table.header
-    lines = [("page made", time.strftime("%Y-%m-%d")), ("model file", _told(model_file.name, digest_of(model_file)))]
+    lines = [("page made", time.strftime("%Y-%m-%d"))]
+    lines.append(("model file", _with_digest(model_file.name, digest_of(model_file))))
     if sample is not None:
-        lines.append(("table", _told(sample.name, sample.digest)))
+        lines.append(("table", _with_digest(sample.name, sample.digest)))
     with errors.status("predicting") as status:
         write_model_page(page, model, header, sample, lines, status.update)
 
 
-def _told(name: str, digest: str) -> str:
+def _with_digest(name: str, digest: str) -> str:
     return f"{name}, SHA-256 {digest[:16]}…"
 
 
-def _targets(table: ModelTable, target: str | None) -> tuple[str, ...]:
-    """The columns that hold labels, none where the table has not all of them."""
-    from eiv.tables.reading import check_columns  # noqa: PLC0415
-
-    if target is not None:
-        if len(table.outputs) > 1:
-            raise ValueError(f"--target: the model has {len(table.outputs)} outputs: {', '.join(table.outputs)}.")
-        check_columns(table.source, [target], "--target")
-        return (target,)
-    return table.outputs if set(table.outputs) <= set(table.source.columns) else ()
-
-
-def _sample(table: ModelTable, targets: tuple[str, ...], drop_missing: bool) -> Sample:
+def _sample(table: ModelTable, drop_missing: bool) -> Sample:
     """Rows of the table, every k-th of them where there are too many, read a piece at a time."""
     from eiv.report import Sample  # noqa: PLC0415
 
@@ -182,13 +185,14 @@ def _sample(table: ModelTable, targets: tuple[str, ...], drop_missing: bool) -> 
     step = 1
     for rows, good in table.chunks(drop_missing):
         X, X_err = table.inputs(rows, good)
-        y = np.column_stack([rows.numbers(name)[good] for name in targets]) if targets else None
-        numbers = rows.first + 1 + np.flatnonzero(good)
-        pieces.append(Sample(X, X_err, y, numbers, len(X), table.source.path.name, len(rows) - len(X)))
+        y = np.column_stack([rows.numbers(name)[good] for name in table.labels]) if table.labels else None
+        y_err = table.label_errors.values(rows, good)
+        numbers, n_bad = rows.first + 1 + np.flatnonzero(good), len(rows) - len(X)
+        pieces.append(Sample(X, X_err, y, numbers, len(X), table.source.path.name, n_bad, y_err=y_err))
         while (rows.first + len(rows)) / step > _MOST_ROWS:
             step *= 2
         pieces = [piece.take((piece.numbers - 1) % step == 0) for piece in pieces]
-    sample = replace(Sample.joined(pieces), digest=digest_of(table.source.path))
+    sample = replace(Sample.joined(pieces).with_all_errors(), digest=digest_of(table.source.path))
     if not len(sample):
         raise ValueError(f"{table.source.path}: every row holds missing or infinite values.")
     return sample

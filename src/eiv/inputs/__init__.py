@@ -4,6 +4,7 @@ from eiv.inputs.draws import ZETA_DRAWS, ZetaDraws
 from eiv.inputs.errors import RelativeError, relative
 from eiv.inputs.learned import LearnedPrior
 from eiv.inputs.mixture import MixturePrior
+from eiv.inputs.plausible import SuspiciousErrorWarning
 from eiv.inputs.priors import FlatPrior, InputPrior, NormalPrior
 from eiv.inputs.repeats import Repeats, errors_from_repeats
 from eiv.inputs.zeta import ZetaMixture, ZetaPosterior, ZetaTable
@@ -17,6 +18,7 @@ __all__ = [
     "NormalPrior",
     "RelativeError",
     "Repeats",
+    "SuspiciousErrorWarning",
     "ZetaDraws",
     "ZetaMixture",
     "ZetaPosterior",

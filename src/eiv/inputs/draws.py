@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eiv.inputs.zeta import ZetaPosterior
+from eiv.inputs.zeta import ZetaPosterior, is_ours
 from eiv.quadrature import Quadrature
 from eiv.streams import Streams
 
@@ -67,7 +67,8 @@ class ZetaDraws:
     @classmethod
     def of(cls, kind: str, n_zeta: int | None, inputs: ZetaPosterior) -> ZetaDraws:
         """The draws for `inputs` where the user asks for `n_zeta`, or for as many as do by experience."""
-        used = inputs.noisy
+        ours = is_ours(inputs)
+        used = inputs.noisy if ours else tuple(range(inputs.n_base))  # a draw of a user's may use any
         if kind == "auto":
             kind = "interpolated" if len(used) == 1 and inputs.is_smooth else "informed"
         n_zeta = n_zeta or _USUAL.get(kind, 16)
@@ -79,18 +80,19 @@ class ZetaDraws:
                 )
             if not inputs.is_smooth:
                 raise ValueError(
-                    "zeta_draws='gauss_hermite' takes a mixture as input_prior only where one feature has errors. "
-                    "Take 'sobol' or 'stratified'."
+                    "zeta_draws='gauss_hermite' takes a mixture as input_prior only where one feature has errors, and "
+                    "a posterior of your own only where its is_smooth says so. Take 'sobol' or 'stratified'."
                 )
             return cls(kind, n_zeta ** len(used), inputs.n_base, used)
         if kind == "interpolated":
             if len(used) > 1 or n_zeta < 2 or not inputs.is_smooth:
                 raise ValueError(
                     f"zeta_draws='interpolated' takes one feature with errors and n_zeta=2 at least, got {len(used)} "
-                    f"features with n_zeta={n_zeta}. Take 'informed' or 'stratified'."
+                    f"features with n_zeta={n_zeta}; and a posterior of your own only where its is_smooth says so. "
+                    f"Take 'informed' or 'stratified'."
                 )
             return cls(kind, n_zeta, inputs.n_base, used)
-        component = range(inputs.mean.shape[-1], inputs.n_base)
+        component = range(inputs.mean.shape[-1], inputs.n_base) if ours else ()
         return cls(kind, n_zeta, inputs.n_base, (*used, *component))
 
     @property

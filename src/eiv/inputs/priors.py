@@ -19,7 +19,8 @@ class InputPrior(Protocol):
 
     .. math:: \pi(\zeta | x, \sigma_x^2) \propto \pi(\zeta)\, \mathcal{N}(x | \zeta, \sigma_x^2)
 
-    One that has to be learned has a method `fit(x, x_err)` that returns such a prior.
+    One that has to be learned has a method `fit(x, x_err)` that returns such a prior. The posterior may be a subclass
+    of `ZetaPosterior` with a `draw` of its own, which is then what zetas are drawn by.
 
     Examples:
         >>> prior: InputPrior = FlatPrior()

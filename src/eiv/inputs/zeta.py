@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -22,6 +22,13 @@ class ZetaPosterior:
     r"""Normal posterior of zeta given x, independent between rows and features.
 
     .. math:: \pi(\zeta | x, \sigma_x^2) = \mathcal{N}(\zeta | \mathrm{mean}, \mathrm{std}^2)
+
+    An input prior of your own may return a subclass with a `draw` of its own, and an `n_base` where that takes more or
+    fewer numbers than there are features. Training and prediction then draw from it, in units of X: `draw` is given
+    noise `rows x L x n_base` and returns `rows x L x n_x`, each row for itself. What belongs to the rows has to stand
+    in dataclass fields, tensors whose first axis is that of the rows (or 1). `std` must be above zero where zeta is
+    uncertain, and `mean` right where it is not; otherwise they need not be exact. `is_smooth` is taken as False unless
+    the subclass defines it.
 
     Attributes:
         mean: `... x rows x n_x`.
@@ -62,6 +69,19 @@ class ZetaPosterior:
         """Whether the features of a row are independent of each other: `... x rows`, where rows may be 1."""
         return self.std.new_ones((1,) * (self.std.ndim - 1), dtype=torch.bool)
 
+    @property
+    def matchable(self) -> bool:
+        """Whether mean, std and covariance describe what `draw` draws, so that draws may be matched to them.
+
+        Not of a subclass of your own, whose `draw` may be anything.
+        """
+        return is_ours(self)
+
+    @property
+    def covariance(self) -> Tensor:
+        """The covariance of zeta in each row, `... x rows x n_x x n_x`; the axis of the rows may be 1."""
+        return self.std.square().diag_embed()
+
     def take(self, rows: Tensor) -> Self:
         """The posterior of some rows; `rows` is `S x B`, a choice of its own for each network."""
         return self._each(lambda values: values if values.shape[1] == 1 else take_rows(values, rows))
@@ -73,10 +93,14 @@ class ZetaPosterior:
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Self:
         """The same elsewhere, or in other numbers."""
-        return self._each(lambda values: values.to(device, dtype))
+        return self._each(lambda values: values.to(device, dtype if values.is_floating_point() else values.dtype))
 
     def standardised(self, shift: Tensor, scale: Tensor) -> ZetaPosterior:
         """The posterior of (zeta - shift) / scale; an infinite scale leaves a feature that is exactly zero."""
+        if type(self) is not ZetaPosterior:
+            from eiv.inputs.own import OwnDraws  # noqa: PLC0415  (it builds on this module)
+
+            return OwnDraws.of(self, shift, scale)
         return ZetaPosterior((self.mean - shift) / scale, self.std / scale)
 
     def draw(self, noise: Tensor) -> Tensor:
@@ -88,6 +112,7 @@ class ZetaPosterior:
 
         A feature that is exact in its row has no density; it is taken as given.
         """
+        self._refuse_own("log_density")
         return _log_normal(zeta - self.mean.unsqueeze(-2), self.std.unsqueeze(-2)).sum(-1)
 
     def for_training(self) -> ZetaPosterior:
@@ -96,12 +121,26 @@ class ZetaPosterior:
 
     def as_mixture(self) -> ZetaMixture:
         """The same as a mixture of one component."""
+        self._refuse_own("as_mixture")
         weightless = torch.zeros_like(self.mean[..., :1])
         return ZetaMixture.of(weightless, self.mean.unsqueeze(-2), self.std.unsqueeze(-2))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The same with another tensor in the place of each, in posteriors among the fields too."""
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: change(value) for name, value in parts.items() if isinstance(value, Tensor)})
+        changed: dict[str, Any] = {name: change(value) for name, value in parts.items() if isinstance(value, Tensor)}
+        for name, value in parts.items():
+            if isinstance(value, ZetaPosterior):
+                changed[name] = value._each(change)
+        return replace(self, **changed)
+
+    def _refuse_own(self, method: str) -> None:
+        """Raise a TypeError where `method` would stand for another distribution than `draw` draws from."""
+        if type(self).draw not in (ZetaPosterior.draw, ZetaMixture.draw):
+            raise TypeError(
+                f"{type(self).__name__} draws zeta in a way of its own, and the {method} that it inherits does not go "
+                f"with that. Define {method} in {type(self).__name__}."
+            )
 
 
 @dataclass(frozen=True)
@@ -169,8 +208,27 @@ class ZetaMixture(ZetaPosterior):
         off_diagonal = self.scales - self.scales.diagonal(dim1=-2, dim2=-1).diag_embed()
         return ~off_diagonal.flatten(-3).any(-1)
 
-    def standardised(self, shift: Tensor, scale: Tensor) -> ZetaMixture:
+    @property
+    def covariance(self) -> Tensor:
+        r"""The covariance of zeta in each row, `... x rows x n_x x n_x`; the axis of the rows may be 1.
+
+        .. math:: \sum_c w_c \, (F_c F_c^T + d_c d_c^T), \qquad d_c = m_c - \sum_{c'} w_{c'} m_{c'}
+
+        Rows and columns of exact features are zero: all components agree on them.
+        """
+        within = (
+            self.scales.square().diag_embed() if self.scales.ndim == self.means.ndim else self.scales @ self.scales.mT
+        )
+        if self.means.shape[-2] == 1:
+            return within.squeeze(-3)
+        gap = self.means - self.mean.unsqueeze(-2)
+        weights = self.log_weights.exp()[..., None, None]
+        return (weights * (within + gap.unsqueeze(-1) * gap.unsqueeze(-2))).sum(-3)
+
+    def standardised(self, shift: Tensor, scale: Tensor) -> ZetaPosterior:
         """The posterior of (zeta - shift) / scale."""
+        if type(self) is not ZetaMixture:
+            return super().standardised(shift, scale)
         by_row = scale if self.scales.ndim == self.means.ndim else scale.unsqueeze(-1)
         return ZetaMixture.of(self.log_weights, (self.means - shift) / scale, self.scales / by_row)
 
@@ -200,6 +258,7 @@ class ZetaMixture(ZetaPosterior):
 
         Features that are exact have no density; they are taken as given.
         """
+        self._refuse_own("log_density")
         gaps = zeta.unsqueeze(-2) - self.means.unsqueeze(-3)  # ... x rows x L x C x n_x
         if self.scales.ndim == self.means.ndim:
             parts = _log_normal(gaps, self.scales.unsqueeze(-3)).sum(-1)
@@ -212,7 +271,7 @@ class ZetaMixture(ZetaPosterior):
 
     def for_training(self) -> ZetaPosterior:
         """Quantiles of each row in a table, where `draw` would have to find them anew in every epoch."""
-        if self.means.shape[-2] == 1 or self.lines != "all":
+        if self.means.shape[-2] == 1 or self.lines != "all" or type(self) is not ZetaMixture:
             return self
         noisy = list(self.noisy)
         scores = torch.linspace(-_WIDEST_SCORE, _WIDEST_SCORE, _NODES, dtype=self.mean.dtype, device=self.mean.device)
@@ -221,6 +280,7 @@ class ZetaMixture(ZetaPosterior):
 
     def as_mixture(self) -> ZetaMixture:
         """Itself."""
+        self._refuse_own("as_mixture")
         return self
 
     def _of_each(self, base: Tensor) -> Tensor:
@@ -281,6 +341,10 @@ class ZetaTable(ZetaPosterior):
 
 def stack_posteriors(posteriors: Sequence[ZetaPosterior]) -> ZetaPosterior:
     """Posteriors of several networks, `rows x n_x` each, as one, `S x rows x n_x`."""
+    if not all(is_ours(zeta) for zeta in posteriors):
+        from eiv.inputs.own import stack_own  # noqa: PLC0415  (it builds on this module)
+
+        return stack_own(posteriors)
     if not any(isinstance(zeta, ZetaMixture) for zeta in posteriors):
         return ZetaPosterior(*(torch.stack([getattr(zeta, part) for zeta in posteriors]) for part in ("mean", "std")))
     mixtures = [zeta.as_mixture() for zeta in posteriors]
@@ -297,6 +361,11 @@ def stack_posteriors(posteriors: Sequence[ZetaPosterior]) -> ZetaPosterior:
         means.append(zeta.means[:, again])
         scales.append(factors[:, again].expand(n_rows, *(-1,) * (factors.ndim - 1)))
     return ZetaMixture.of(torch.stack(log_weights), torch.stack(means), torch.stack(scales))
+
+
+def is_ours(zeta: ZetaPosterior) -> bool:
+    """Whether a posterior is of a class of this module, so that its fields say all of it."""
+    return type(zeta) in (ZetaPosterior, ZetaMixture, ZetaTable)
 
 
 def take_rows(values: Tensor, rows: Tensor) -> Tensor:

@@ -72,6 +72,7 @@ def to_file(model: EiVRegressor) -> tuple[dict[str, Any], Arrays]:
         arrays |= {f"{name}/shift": scaler.shift, f"{name}/scale": scaler.scale}
     arrays |= {"x/spread": model._x_spread, "y_noise": model.y_noise_, "loss_curve": model.loss_curve_}
     arrays |= {"x/quantiles": model.x_quantiles_, "x/err_median": model.x_err_median_}
+    arrays["y/err_median"] = model.y_err_median_
     stack = model.posterior_.stack
     for name, value in {**stack.parameters, **stack.constants}.items():
         arrays[f"network/{name}"] = value.detach().cpu().numpy()
@@ -115,6 +116,8 @@ def from_file(header: dict[str, Any], arrays: Arrays, module: Any, kind: type[Mo
     model._x_scaler, model._y_scaler = _scaler(arrays, "x", n_x), _scaler(arrays, "y", n_y)
     model._x_spread, model.y_noise_ = _spreads(arrays, "x/spread", n_x), _spreads(arrays, "y_noise", n_y)
     model.x_quantiles_, model.x_err_median_ = _quantiles(arrays, n_x), _spreads(arrays, "x/err_median", n_x)
+    known = "y/err_median" in arrays  # files of eiv 0.1.0 do not say
+    model.y_err_median_ = _spreads(arrays, "y/err_median", n_y) if known else np.zeros(n_y)
     model.loss_curve_ = _floats(arrays, "loss_curve", header["training"]["epochs"], model._n_fitted_networks)
     model.zeta_ess_, model.bound_gap_ = (header["training"][name] for name in ("zeta_ess", "bound_gap"))
     model.x_err_ = _x_err(decode(header["x_err"], arrays), n_x)

@@ -1,6 +1,6 @@
 """Weight posteriors: one family a file, the same names in each."""
 
-from eiv.posteriors.base import StackPosterior, Theta, WeightDraw, WeightPosterior, evaluate_rows
+from eiv.posteriors.base import Spread, StackPosterior, Theta, WeightDraw, WeightPosterior, evaluate_rows
 from eiv.posteriors.bernoulli_dropout import BernoulliDropout
 from eiv.posteriors.concrete_dropout import ConcreteDropout
 from eiv.posteriors.ensemble import Ensemble
@@ -21,6 +21,7 @@ __all__ = [
     "LastLayerLaplace",
     "LinearisedLaplace",
     "MeanField",
+    "Spread",
     "StackPosterior",
     "Theta",
     "VariationalDropout",

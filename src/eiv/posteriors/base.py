@@ -16,7 +16,7 @@ from eiv.inputs.zeta import ZetaPosterior
 from eiv.networks import NetworkStack
 from eiv.streams import Streams
 
-__all__ = ["StackPosterior", "Theta", "WeightDraw", "WeightPosterior", "evaluate_rows"]
+__all__ = ["Spread", "StackPosterior", "Theta", "WeightDraw", "WeightPosterior", "evaluate_rows"]
 
 WeightDraw = dict[str, Tensor]
 """D draws of theta for each network, by the randomness behind them: tensors with axes `S x D` first."""
@@ -39,6 +39,25 @@ class Theta(NamedTuple):
 
     masks: dict[str, Tensor]
     parameters: dict[str, Tensor]
+
+
+class Spread(NamedTuple):
+    r"""How f varies with theta at given zetas, where that is known in closed form.
+
+    .. math:: \mathrm{Var}_\theta f_\theta(\zeta), \qquad f_{\theta_d}(\zeta) - \mathrm{E}_\theta f_\theta(\zeta)
+
+    Attributes:
+        variance: `S x R x n_y`.
+        moves: what each draw of the weights adds to the mean, `S x D x R x n_y`, or None without draws.
+
+    Examples:
+        >>> Spread(variance=torch.ones(2, 40, 1)).moves is None
+        True
+
+    """
+
+    variance: Tensor
+    moves: Tensor | None = None
 
 
 class WeightPosterior(Protocol):
@@ -112,6 +131,9 @@ class StackPosterior:
         signed_masks: whether masks may be negative.
         fewest_networks: how many networks a model needs for its weights to vary.
 
+    A family that knows mean and variance of f over theta in closed form offers them by `mean` and `spread` and says so
+    by `in_closed_form`: its predictions then hold no random error of the weights.
+
     Examples:
         >>> from numpy.random import SeedSequence
         >>> from torch import nn
@@ -181,6 +203,29 @@ class StackPosterior:
         f = stack(masks, zeta.flatten(0, 1).unsqueeze(1))
         grouped: Tensor = f.squeeze(1).unflatten(0, (n_networks, -1))
         return grouped
+
+    @property
+    def in_closed_form(self) -> bool:
+        """Whether `mean` and `spread` are to be had, as where f is linear in what is drawn."""
+        return False
+
+    def mean(self, zeta: Tensor) -> Tensor:
+        """E f over theta at `zeta`, `S x R x n_x`, where it is known in closed form: `S x R x n_y`."""
+        raise NotImplementedError(f"{type(self).__name__} knows no mean over theta in closed form.")
+
+    def spread(self, zeta: Tensor, draw: WeightDraw | None = None) -> Spread:
+        """Var f over theta at `zeta`, `S x R x n_x`, where it is known in closed form, and what each draw adds."""
+        raise NotImplementedError(f"{type(self).__name__} knows no variance over theta in closed form.")
+
+    def in_double(self) -> Self:
+        """The same posterior in float64, where its networks can be (see `NetworkStack.in_double`)."""
+        changed = copy.copy(self)
+        changed.stack = self.stack.in_double()
+        if changed.stack is self.stack:
+            return self
+        changed.learned = {name: value.detach().double() for name, value in self.learned.items()}
+        changed.kept = {name: value.double() for name, value in self.kept.items()}
+        return changed
 
     @property
     def weight_decay(self) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from eiv.posteriors.base import StackPosterior, WeightDraw, sum_of_squares
+from eiv.posteriors.base import Spread, StackPosterior, WeightDraw, sum_of_squares
 from eiv.streams import Streams
 
 __all__ = ["Ensemble"]
@@ -66,6 +66,20 @@ class Ensemble(StackPosterior):
         if zeta.stride(1) == 0:
             return super().evaluate(draw, zeta[:, :1]).expand(-1, zeta.shape[1], -1, -1)
         return super().evaluate(draw, zeta)
+
+    @property
+    def in_closed_form(self) -> bool:
+        """A member is a point."""
+        return True
+
+    def mean(self, zeta: Tensor) -> Tensor:
+        """F of each member at `zeta`, `S x R x n_x`: `S x R x n_y`."""
+        return super().evaluate({}, zeta.unsqueeze(1)).squeeze(1)
+
+    def spread(self, zeta: Tensor, draw: WeightDraw | None = None) -> Spread:
+        """Nothing varies about a member: a single draw, which adds nothing."""
+        nothing = zeta.new_zeros(*zeta.shape[:2], self.stack.n_outputs)
+        return Spread(nothing, None if draw is None else nothing.unsqueeze(1))
 
     @property
     def anchors(self) -> list[Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from eiv.inputs.draws import ZetaDraws
 from eiv.inputs.zeta import ZetaPosterior
 from eiv.networks import NetworkStack
 from eiv.objective import add_loss_gradient
-from eiv.posteriors.base import StackPosterior, WeightDraw
+from eiv.posteriors.base import Spread, StackPosterior, WeightDraw
 from eiv.quadrature import Quadrature
 from eiv.streams import Streams
 
@@ -67,7 +67,8 @@ class LastLayerLaplace(StackPosterior):
     estimate, without randomness in the weights (dropout layers drop nothing); its steps cost no more than Bernoulli
     dropout's. At its end come a pass over the training rows (10,000 of them at most, 2,000 where zetas are drawn, in
     two sets of 256) and a matrix of :math:`n_y (h + 1)` rows, which is taken apart. A prediction needs one pass through
-    the network for all thetas. All rows share a theta, and all zetas.
+    the network for all thetas, and finds mean and variance over theta in closed form. All rows share a theta, and all
+    zetas.
 
     The epistemic variance shrinks as 1 / N. Exact for a network without hidden layer and exact inputs. Otherwise it
     leaves out what the data leave open about the hidden layers, and is too small far from the data, where ReLU
@@ -109,7 +110,7 @@ class LastLayerLaplace(StackPosterior):
         self, inputs: ZetaPosterior, y: Tensor, y_noise: Tensor, draws: ZetaDraws | None, streams: Streams
     ) -> None:
         """Find C, and keep a root of it: `root`, `S x n_w x n_w`; w stands as `n_y x (h + 1)`, the bias last."""
-        most_rows = _MOST_ROWS
+        exact, most_rows = self._exact(), _MOST_ROWS
         if draws is not None and draws.quadrature(y.dtype) is None:
             draws, most_rows = ZetaDraws.of("stratified", max(_ZETAS, draws.n_zeta), inputs), _MOST_DRAWN_ROWS
         stride = -(-y.shape[1] // most_rows)
@@ -117,12 +118,12 @@ class LastLayerLaplace(StackPosterior):
         rows = torch.arange(0, y.shape[1], stride, device=y.device)
         information = torch.zeros((), dtype=torch.float64, device=y.device)
         for some in rows.split(max(1, _BLOCK_VALUES // (max(self.stack.width, self.n_weights) * n_zeta))):
-            taken = inputs.take(some.expand(len(y), -1))
-            noise = y_noise if y_noise.ndim == 2 else y_noise[:, some]
+            taken = inputs.take(some.expand(len(y), -1)).to(y.device, exact.stack.dtype)
+            noise = (y_noise if y_noise.ndim == 2 else y_noise[:, some]).to(exact.stack.dtype)
             information = information + (
-                self._information(taken.mean.unsqueeze(2), noise)
+                exact._information(taken.mean, noise)
                 if draws is None
-                else self._simulated_information(taken, noise, draws, streams, -(-_LABELS // len(rows)))
+                else exact._simulated_information(taken, noise, draws, streams, -(-_LABELS // len(rows)))
             )
         values, vectors = torch.linalg.eigh(information * (y.shape[1] / len(rows)))
         precisions = values.clamp_min(0) + 2 * self.weight_penalty  # rounding, and the scatter of drawn zetas
@@ -153,8 +154,36 @@ class LastLayerLaplace(StackPosterior):
         if not draw:
             return super().evaluate(draw, zeta)
         own = zeta[:, :1] if zeta.stride(1) == 0 else zeta  # inputs that all draws share are taken once
-        moves = draw["head"] @ self.kept["root"].mT  # S x D x n_w
-        return torch.cat([self._moved(moves, part) for part in self.stack.parts(own, self._values_a_row)], dim=2)
+        exact = self._exact()
+        moves = exact._moves(draw)
+        parts = exact.stack.parts(own.to(moves.dtype), self._values_a_row)
+        return torch.cat([exact._moved(moves, part) for part in parts], dim=2).to(zeta.dtype)
+
+    @property
+    def in_closed_form(self) -> bool:
+        """F is linear in the weights that vary, once training has found how they do."""
+        return "root" in self.kept
+
+    @torch.no_grad()
+    def mean(self, zeta: Tensor) -> Tensor:
+        """F at the MAP estimate for `zeta`, `S x R x n_x`: `S x R x n_y`."""
+        return super().evaluate({}, zeta.unsqueeze(1)).squeeze(1)
+
+    @torch.no_grad()
+    def spread(self, zeta: Tensor, draw: WeightDraw | None = None) -> Spread:
+        r"""Var f over theta at `zeta`, `S x R x n_x`, and what each draw adds to f.
+
+        .. math:: \mathrm{Var}_\theta f = J C J^T, \qquad J (\theta_d - \hat\theta), \qquad
+                  J = \nabla_w f_{\hat\theta}(\zeta)
+        """
+        exact = self._exact()
+        moves = None if draw is None else exact._moves(draw)
+        width = max(self._values_a_row, 2 * self.stack.n_outputs * self.n_weights)
+        parts = exact.stack.parts(zeta.to(exact.stack.dtype).unsqueeze(1), width)
+        found = [exact._spread(part, moves) for part in parts]
+        variance = torch.cat([part.variance for part in found], dim=1)
+        of_draws = [part.moves for part in found if part.moves is not None]
+        return Spread(variance, torch.cat(of_draws, dim=2) if of_draws else None)
 
     def kl(self) -> Tensor:
         """The penalty of the MAP estimate; once training has ended, with the last layer's normal distribution, `S`."""
@@ -166,11 +195,37 @@ class LastLayerLaplace(StackPosterior):
         rest: Tensor = 0.5 * (scaled.square().sum((1, 2)) - log_det - scaled.shape[1])
         return penalty + rest.to(penalty.dtype)
 
-    def _information(self, x: Tensor, y_noise: Tensor) -> Tensor:
-        """The information in rows whose inputs `S x B x 1 x n_x` are exact, in float64: `S x n_w x n_w`."""
-        last, hidden = (values[:, :, 0].double() for values in self._features(x))  # S x B x (h + 1), S x B x n_y x m
+    def _exact(self) -> Self:
+        """Itself, or in float64 on a GPU, where products may be rounded to ten bits (TF32).
+
+        An error of J by its 2,000th part is multiplied by the prior's spread of the weights, and can exceed the spread
+        that the data leave to J (theta - theta_hat) many times.
+        """
+        return self.in_double() if self._head().is_cuda else self
+
+    def _moves(self, draw: WeightDraw) -> Tensor:
+        """How far draws move the weights, `S x D x n_w`."""
+        root = self.kept["root"]
+        return draw["head"].to(root.dtype) @ root.mT
+
+    def _spread(self, zeta: Tensor, moves: Tensor | None) -> Spread:
+        """The same for `S x 1 x R x n_x` and `moves` of the weights, `S x D x n_w`."""
+        slopes = self._slopes_by_output(self._features(zeta))  # S x R x n_y x n_w
+        flat = slopes.flatten(1, 2)
+        scaled = torch.matmul(flat, self.kept["root"]).view_as(slopes)
+        variance = torch.linalg.vecdot(scaled, scaled)
+        return Spread(variance, None if moves is None else (moves @ flat.mT).unflatten(2, variance.shape[1:]))
+
+    @staticmethod
+    def _slopes_by_output(features: Features) -> Tensor:
+        """The slopes of each output with respect to all weights, `S x R x n_y x n_w`, from `S x 1 x R x ...`."""
+        last, hidden = features.last.squeeze(1), features.hidden.squeeze(1)
         outputs = torch.eye(hidden.shape[2], dtype=last.dtype, device=last.device)
-        slopes = torch.cat([torch.einsum("jk,sbq->sbjkq", outputs, last).flatten(3), hidden], dim=3)
+        return torch.cat([torch.einsum("jk,srq->srjkq", outputs, last).flatten(3), hidden], dim=3)
+
+    def _information(self, x: Tensor, y_noise: Tensor) -> Tensor:
+        """The information in rows whose inputs `S x B x n_x` are exact, in float64: `S x n_w x n_w`."""
+        slopes = self._slopes_by_output(self._features(x.unsqueeze(1))).double()
         scaled = slopes / (y_noise.unsqueeze(1) if y_noise.ndim == 2 else y_noise).double().unsqueeze(3)
         found: Tensor = torch.einsum("sbjp,sbjq->spq", scaled, scaled)
         return found
@@ -180,14 +235,14 @@ class LastLayerLaplace(StackPosterior):
     ) -> Tensor:
         """The information in rows of uncertain inputs, from labels of the networks' own making: `S x n_w x n_w`."""
         n_rows, n_labels = inputs.mean.shape[1], max(_LEAST_LABELS, least_labels)
-        own = inputs.draw(streams.normal(n_rows, n_labels, inputs.n_base))
+        own = inputs.draw(streams.normal(n_rows, n_labels, inputs.n_base).to(y_noise.dtype))
         f = super().evaluate({}, own)  # S x B x labels x n_y
         noise = y_noise.unsqueeze(1) if y_noise.ndim == 2 else y_noise
-        labels = f + noise.unsqueeze(2) * streams.normal(*f.shape[1:])
+        labels = f + noise.unsqueeze(2) * streams.normal(*f.shape[1:]).to(f.dtype)
         rule = draws.quadrature(f.dtype, f.device)
         # The square of a score that is drawn holds the variance of the draw; the product of two of them does not.
         sets = [
-            self._features(inputs.draw(draws.base(streams, n_rows)))  # with L zetas in the place of R
+            self._features(inputs.draw(draws.base(streams, n_rows).to(f.dtype)))  # with L zetas in the place of R
             for _ in range(2 if rule is None else 1)
         ]
         found = torch.zeros((), dtype=torch.float64, device=f.device)

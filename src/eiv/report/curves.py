@@ -59,8 +59,9 @@ def curves(model: EiVRegressor, X: Array | None = None) -> list[list[Curve]]:
 
     .. math:: m(x), \quad x = (\tilde x_1, \dots, x_j, \dots, \tilde x_{n_x})
 
-    The other features are at their training median, and all have the error that the model was fitted with (its median
-    where rows differed). A curve spans the range of the training rows, and that of X up to half a range beyond.
+    The other features are at their training median. All features have the error that the model was fitted with, its
+    median where rows differed, and so have labels. A curve spans the range of the training rows, and that of X up to
+    half a range beyond.
 
     Args:
         model: fitted.
@@ -92,7 +93,7 @@ def curves(model: EiVRegressor, X: Array | None = None) -> list[list[Curve]]:
         return [[] for _ in range(model.n_outputs_)]
     errors = None if model.x_err_ is not None else model.x_err_median_
     found = []
-    for p in predict(model, rows.reshape(-1, len(low)), errors):
+    for p in predict(model, rows.reshape(-1, len(low)), errors, model.y_err_median_):
         of_output = [
             Curve(int(feature), grids[:, feature], p[place * _POINTS : (place + 1) * _POINTS], quantiles[:, feature])
             for place, feature in enumerate(varying)

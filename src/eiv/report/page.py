@@ -19,7 +19,7 @@ from eiv.report.labels import Comparison
 from eiv.report.provenance import header_lines, held_out_scores, output_names, settings_of
 from eiv.report.ranges import Ranges
 from eiv.report.sample import Sample, predict
-from eiv.report.sections import Output
+from eiv.report.sections import LabelError, Output
 from eiv.report.words import counted, coverage_verdict, number, percent, verdict
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def write_model_page(
     for i, output in enumerate(outputs):
         found = [sections.curves_section(output, model)]
         if output.labels is not None:
-            found.append(sections.calibration_section(output.labels, learned))
+            found.append(sections.calibration_section(output, output.labels, learned))
             found.append(sections.residuals_section(output, output.labels))
         found.append(sections.budget_section(output, where))
         parts += found if len(outputs) == 1 else [_named(section, i, output.name) for section in found]
@@ -101,13 +101,13 @@ def _outputs(model: EiVRegressor, header: Mapping[str, Any], sample: Sample | No
     own_errors = None if model.x_err_ is not None else model.x_err_median_
     if sample is None:
         predictions: list[Any] = [None] * len(names)
-        budgets = predict(model, middle, own_errors, budget=True)
+        budgets = predict(model, middle, own_errors, model.y_err_median_, budget=True)
         errors, where = model.x_err_median_, "all inputs at their median over the training rows"
     else:
-        predictions = predict(model, sample.X, sample.X_err)
+        predictions = predict(model, sample.X, sample.X_err, sample.y_err)
         errors = _typical_errors(model, sample)
         some = sample.evenly(max(1, _BUDGET_PASSES // (1 + int(np.count_nonzero(errors)))))
-        budgets = predict(model, some.X, some.X_err, budget=True)
+        budgets = predict(model, some.X, some.X_err, some.y_err, budget=True)
         where = f"the mean over {counted(len(some), 'row')} of {sample.name}" + (
             "" if len(some) == sample.n_rows else ", evenly chosen"
         )
@@ -116,7 +116,8 @@ def _outputs(model: EiVRegressor, header: Mapping[str, Any], sample: Sample | No
     for i, name in enumerate(names):
         p = predictions[i]
         labels = None if sample is None or sample.y is None else Comparison.of(sample.X, sample.y[:, i], p)
-        found.append(Output(name, features, errors, drawn[i], Budget.of(budgets[i], features), p, labels))
+        known = LabelError(float(model.y_err_median_[i]), _typical_label_error(model, sample, i))
+        found.append(Output(name, features, errors, drawn[i], Budget.of(budgets[i], features), p, labels, known))
     return found, where
 
 
@@ -125,6 +126,14 @@ def _typical_errors(model: EiVRegressor, sample: Sample) -> Array:
     if sample.X_err is None:
         return model.x_err_median_
     return np.median(np.atleast_2d(sample.X_err), axis=0)
+
+
+def _typical_label_error(model: EiVRegressor, sample: Sample | None, i: int) -> float | None:
+    """The median known error of a label of output i in the rows; None where the fit had some and the rows have none."""
+    if sample is None or sample.y_err is None:
+        of_fit = float(model.y_err_median_[i])
+        return of_fit if sample is None or not of_fit else None
+    return float(np.median(sample.y_err[:, i]))
 
 
 def _named(section: Section, i: int, name: str) -> Section:
@@ -176,18 +185,19 @@ def _summary(
 def _notice(header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample | None) -> str:
     if sample is None:
         return ""
+    found = [output.label_error.sentence for output in outputs if output.label_error.of_rows is None][:1]
     if all(output.labels is None for output in outputs):
-        return (
+        found.append(
             f"{sample.name} holds no labels of {', '.join(output.name for output in outputs)}, so nothing is "
             "said of calibration and residuals."
         )
-    if _is_learned(header, sample):
+    elif _is_learned(header, sample):
         scores = "the scores on rows held out, below" if held_out_scores(header["notes"]) else "rows that are new to it"
-        return (
+        found.append(
             f"The model was fitted to {sample.name}. On rows that it has learned from, residuals and "
             f"calibration look better than on new ones; what counts are {scores}."
         )
-    return ""
+    return " ".join(found)
 
 
 def _is_learned(header: Mapping[str, Any], sample: Sample | None) -> bool:

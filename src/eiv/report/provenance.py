@@ -23,6 +23,8 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
         lines.append(("target", str(notes["target"])))
     if isinstance(notes.get("x_err"), dict):
         lines.append(("errors of the features", _errors(notes["x_err"])))
+    if isinstance(notes.get("y_err"), dict):
+        lines.append(("known errors of the labels", _errors(notes["y_err"])))
     if "rows" in notes:
         learned, left_out = notes.get("rows_learned_from", notes["rows"]), notes.get("rows_left_out", 0)
         lines.append(

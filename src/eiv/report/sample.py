@@ -34,6 +34,7 @@ class Sample:
         name: what the table is called.
         n_left_out: how many cannot, for want of values.
         digest: the SHA-256 of the table's file, where there is one.
+        y_err: `rows x n_y`, the known errors of labels; None where there are none, or they are not known.
 
     Examples:
         >>> sample = Sample(np.zeros((2, 1)), None, None, numbers=np.array([1, 3]), n_rows=4, name="d.csv")
@@ -50,6 +51,7 @@ class Sample:
     name: str
     n_left_out: int = 0
     digest: str = ""
+    y_err: Array | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -67,7 +69,17 @@ class Sample:
             X_err=self.X_err if self.X_err is None or self.X_err.ndim == 1 else self.X_err[rows],
             y=None if self.y is None else self.y[rows],
             numbers=self.numbers[rows],
+            y_err=None if self.y_err is None else self.y_err[rows],
         )
+
+    def with_all_errors(self) -> Sample:
+        """The same with the median error of a label where it is not known: a share of a label that is missing."""
+        if self.y_err is None or np.isfinite(self.y_err).all():
+            return self
+        known = np.where(np.isfinite(self.y_err), self.y_err, np.nan)
+        if np.isnan(known).all(0).any():
+            return replace(self, y_err=None)
+        return replace(self, y_err=np.where(np.isnan(known), np.nanmedian(known, axis=0), known))
 
     def evenly(self, most: int) -> Sample:
         """At most so many of the rows."""
@@ -87,16 +99,20 @@ class Sample:
             numbers=np.concatenate([piece.numbers for piece in pieces]),
             n_rows=sum(piece.n_rows for piece in pieces),
             n_left_out=sum(piece.n_left_out for piece in pieces),
+            y_err=None
+            if first.y_err is None
+            else np.concatenate([piece.y_err for piece in pieces if piece.y_err is not None]),
         )
 
 
-def predict(model: EiVRegressor, X: Array, X_err: Any, budget: bool = False) -> list[Prediction]:
-    """The prediction of each output by itself, for rows without names."""
+def predict(model: EiVRegressor, X: Array, X_err: Any, y_err: Array | None, budget: bool = False) -> list[Prediction]:
+    """The prediction of each output by itself, for rows without names; `y_err` is `rows x n_y` or `n_y`."""
     import pandas as pd  # noqa: PLC0415
 
     names = getattr(model, "feature_names_in_", None)
     table: Any = X if names is None else pd.DataFrame(X, columns=names)
-    p = model.predict_distribution(table, X_err=X_err, keep_draws=False, budget=budget)
+    known: Any = 0.0 if y_err is None else np.broadcast_to(y_err, (len(X), model.n_outputs_))
+    p = model.predict_distribution(table, X_err=X_err, y_err=known, keep_draws=False, budget=budget)
     return single_outputs(p)
 
 

@@ -32,6 +32,29 @@ _MOST_PANELS, _MOST_ROWS = 8, 10
 
 
 @dataclass(frozen=True)
+class LabelError:
+    """The known error of a label: its median over the training rows, and over the rows that the page looks at.
+
+    The latter is None where the training labels had errors and those of the rows are not known.
+    """
+
+    of_fit: float = 0.0
+    of_rows: float | None = 0.0
+
+    @property
+    def sentence(self) -> str:
+        """Whether intervals of labels take known errors in; empty where there are none."""
+        if self.of_rows is None:
+            return (
+                f"The labels of the fit had known errors ({number(self.of_fit)} in the median). Those of these rows "
+                "are not known, so the noise and the intervals of labels leave them out."
+            )
+        if not self.of_rows:
+            return ""
+        return f"The intervals of labels take in their known errors, {number(self.of_rows)} in the median."
+
+
+@dataclass(frozen=True)
 class Output:
     """What is known of one output: curves, budget, and predictions for the rows of a table."""
 
@@ -42,6 +65,7 @@ class Output:
     budget: Budget
     p: Prediction | None
     labels: Comparison | None
+    label_error: LabelError = LabelError()
 
 
 def curves_section(output: Output, model: EiVRegressor) -> Section:
@@ -64,6 +88,11 @@ def curves_section(output: Output, model: EiVRegressor) -> Section:
         if noisy
         else "The inputs are taken as exact, so the bands take in no errors of theirs."
     )
+    if output.label_error.of_fit:
+        text.append(
+            f"The band of a new label takes in its known error, too: {number(output.label_error.of_fit)}, the median "
+            "over the training rows."
+        )
     if constant:
         text.append(f"There is no panel for {listed(constant)}, of one and the same value in all training rows.")
     shown = [
@@ -85,7 +114,7 @@ def curves_section(output: Output, model: EiVRegressor) -> Section:
     return Section("curves", "The curve along each input", text, shown, legend=legend)
 
 
-def calibration_section(found: Comparison, learned: bool) -> Section:
+def calibration_section(output: Output, found: Comparison, learned: bool) -> Section:
     """Whether intervals hold as many labels as they should; without a verdict where the model has learned them."""
     covered, chance = found.covered(_SHOWN_LEVELS), found.chance(_SHOWN_LEVELS)
     rows = [
@@ -105,6 +134,7 @@ def calibration_section(found: Comparison, learned: bool) -> Section:
         if learned
         else f"{calibration_sentence(found)} {_elsewhere(found)}",
         f"Residuals divided by their uncertainty spread by {spread:.2f}, where 1 is right.",
+        *filter(None, [output.label_error.sentence]),
     ]
     table = HtmlTable("Labels inside their interval", ("level", "inside", "expected, within chance"), rows)
     caption = f"Calibration of labels on {counted(len(found.y), 'row')}."
@@ -200,9 +230,10 @@ def budget_section(output: Output, where: str) -> Section:
         )
     else:
         text.append("The inputs are taken as exact, so none of them has a part in it.")
+    known = f", its known error of {number(output.label_error.of_rows)} in it" if output.label_error.of_rows else ""
     text.append(
         "Fitted curve: what the training rows leave open about it. Inputs together: what their errors do only in "
-        "company. Noise: the scatter of a label about the curve."
+        f"company. Noise: the scatter of a label about the curve{known}."
     )
     headings = ("source", "of the variance", "u", "of the input part", "error of the input")
     table = HtmlTable(f"Uncertainty budget; u in units of {output.name}", headings, rows)

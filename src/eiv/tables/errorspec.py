@@ -51,12 +51,14 @@ class ErrorTerm:
     spread: float | None = None
 
     @classmethod
-    def parse(cls, text: str, columns: Sequence[str] | None = None, told: str = "") -> ErrorTerm:
+    def parse(
+        cls, text: str, columns: Sequence[str] | None = None, given: str = "", option: str = "--x-err"
+    ) -> ErrorTerm:
         """Read `0.5`, `5%` (of each reading), `5%sd` (of the column's spread) or the name of a column.
 
-        `told` is what the user wrote, for messages, where `text` is a part of it.
+        Messages name the option and `given`, what the user wrote, where `text` is a part of it.
         """
-        option = f"--x-err {told}".strip()
+        option = f"{option} {given}".strip()
         share = _SHARE.fullmatch(text.strip())
         number = _number(share["number"] if share else text)
         if number is None:

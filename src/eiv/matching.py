@@ -1,0 +1,130 @@
+"""Draws whose moments are exactly what they should be, so that all rows do not share one random error."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from eiv.decomposition import Moments
+from eiv.inputs.zeta import ZetaMixture, ZetaPosterior
+
+__all__ = ["matched_draws", "matched_noise", "matched_zetas"]
+
+_RIDGE = 1e-10  # of a correlation, for directions in which zeta does not vary
+FREEDOM = 2  # degrees of freedom per number from which on a covariance is matched as a whole, not near singular
+
+
+def matched_noise(noise: Tensor) -> Tensor:
+    r"""Standard normal numbers whose mean is exactly zero and whose covariance within blocks is exactly one.
+
+    .. math:: \frac{1}{G L} \sum_{g, l} e_{gl} = 0, \qquad
+              \frac{1}{G (L - 1)} \sum_{g, l} (e_{gl} - \bar e_g)(e_{gl} - \bar e_g)^T = I
+
+    The least change that does it: the deviations from the means of the blocks are replaced by their polar factor, and
+    the mean over all blocks is taken off. With fewer degrees of freedom, G (L - 1) < 2 n, each number is scaled for
+    itself.
+
+    Args:
+        noise: `G x L x n`, L being 2 at least.
+
+    Returns:
+        The same shape.
+
+    Examples:
+        >>> matched = matched_noise(torch.randn(4, 5, 2, dtype=torch.float64))
+        >>> (matched.var(dim=1).mean(0) - 1).abs().max() < 1e-12, matched.mean((0, 1)).abs().max() < 1e-12
+        (tensor(True), tensor(True))
+
+    """
+    values = noise.double()
+    means = values.mean(1, keepdim=True)
+    gaps, freedom = values - means, noise.shape[0] * (noise.shape[1] - 1)
+    if freedom >= FREEDOM * noise.shape[2]:
+        left, _, right = torch.linalg.svd(gaps.flatten(0, 1), full_matrices=False)
+        gaps = freedom**0.5 * (left @ right).view_as(gaps)
+    else:
+        gaps = gaps * (freedom / gaps.square().sum((0, 1))).sqrt()
+    return (means - means.mean(0) + gaps).to(noise.dtype)
+
+
+def matched_zetas(inputs: ZetaPosterior, noise: Tensor) -> Tensor:
+    r"""Zetas of each row with exactly the mean and, within blocks, the covariance of its posterior.
+
+    .. math:: \zeta_{gl} = m + A (z_{gl} - \bar z), \qquad A S A^T = C, \qquad
+              S = \frac{1}{G (L - 1)} \sum_{g, l} (z_{gl} - \bar z_g)(z_{gl} - \bar z_g)^T
+
+    For f that is linear in zeta neither the mean nor the aleatoric part then has a random error. Draws z of a normal
+    posterior come out so by themselves, from `matched_noise`; those of a mixture are moved, each row for itself; with
+    fewer than two degrees of freedom G (L - 1) per noisy feature, only the variances are matched. Draws of a posterior
+    of the user's own are left as they are.
+
+    Args:
+        inputs: the posterior of zeta given x, `rows x n_x`.
+        noise: base noise that serves all rows, `G x L x n_base`, its first n_x numbers from `matched_noise`.
+
+    Returns:
+        `rows x G x L x n_x`.
+
+    Examples:
+        >>> normal = ZetaPosterior(torch.zeros(7, 1), torch.full((1, 1), 0.1))
+        >>> zeta = matched_zetas(normal, matched_noise(torch.randn(4, 5, 1)))
+        >>> zeta.shape, zeta.var(dim=2).mean(1)[0]
+        (torch.Size([7, 4, 5, 1]), tensor([0.0100]))
+
+    """
+    drawn = inputs.draw(noise.flatten(0, 1).expand(len(inputs.mean), -1, -1))
+    zeta: Tensor = drawn.unflatten(1, noise.shape[:2])
+    is_mixture = isinstance(inputs, ZetaMixture) and inputs.means.shape[-2] > 1
+    noisy, freedom = list(inputs.noisy), noise.shape[0] * (noise.shape[1] - 1)
+    if not (is_mixture and inputs.matchable and noisy):
+        return zeta
+    values = zeta[..., noisy].double()
+    gaps = (values - values.mean(2, keepdim=True)).flatten(1, 2)  # rows x G L x noisy
+    sample = gaps.mT @ gaps / freedom
+    wanted = inputs.covariance[..., noisy, :][..., noisy].double()
+    if freedom < FREEDOM * len(noisy):
+        sample, wanted = (matrix.diagonal(dim1=-2, dim2=-1).diag_embed() for matrix in (sample, wanted))
+    moved = (values - values.mean((1, 2), keepdim=True)).flatten(1, 2) @ _change(sample, wanted).mT
+    zeta[..., noisy] = (inputs.mean[:, None, None, noisy].double() + moved.view_as(values)).to(zeta.dtype)
+    return zeta
+
+
+def matched_draws(draws: Tensor, moments: Moments) -> Tensor:
+    r"""Draws of f, each row moved and scaled so that its mean and variance are those of `moments`.
+
+    .. math:: f_i \mapsto m + \frac{u}{s} (f_i - \bar f)
+
+    Quantiles of the draws and intervals from the moments then say the same. Correlations between rows stay.
+
+    Args:
+        draws: `n x rows x n_y`.
+        moments: of f, `rows x n_y`.
+
+    Returns:
+        The same shape; a row whose draws do not vary is moved only.
+
+    Examples:
+        >>> one = torch.ones(1, 1)
+        >>> moments = Moments(0 * one, epistemic=one, aleatoric=0 * one)
+        >>> matched_draws(torch.tensor([[[1.0]], [[3.0]]]), moments).flatten()
+        tensor([-1.,  1.])
+
+    """
+    mean, std = draws.mean(0), draws.std(0, correction=0)
+    wanted = (moments.epistemic.clamp_min(0) + moments.aleatoric.clamp_min(0)).sqrt()
+    return moments.mean + torch.where(std > 0, wanted / std, 1.0) * (draws - mean)
+
+
+def _change(sample: Tensor, wanted: Tensor) -> Tensor:
+    """The matrices A with A S A^T = C, `rows x n x n`, by Cholesky factors of both in units of C's spread."""
+    spread = wanted.diagonal(dim1=-2, dim2=-1).sqrt()
+    spread = torch.where(spread > 0, spread, 1.0)
+    unit = spread.unsqueeze(-1) * spread.unsqueeze(-2)
+    ridge = _RIDGE * torch.eye(wanted.shape[-1], dtype=wanted.dtype, device=wanted.device)
+    (of_sample, bad_sample), (of_wanted, bad_wanted) = (
+        torch.linalg.cholesky_ex(matrix / unit + ridge) for matrix in (sample, wanted)
+    )
+    change = torch.linalg.solve_triangular(of_sample, of_wanted.expand_as(of_sample), upper=False, left=False)
+    change = change * (spread.unsqueeze(-1) / spread.unsqueeze(-2))
+    failed = ((bad_sample > 0) | (bad_wanted > 0))[..., None, None]
+    return torch.where(failed, torch.eye(wanted.shape[-1], dtype=wanted.dtype, device=wanted.device), change)

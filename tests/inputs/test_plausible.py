@@ -1,0 +1,186 @@
+"""Errors that cannot be true are refused, those that hardly can are warned about, and all others pass silently."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import chi2
+
+from eiv import EiVRegressor, SuspiciousErrorWarning, fit_splits, relative
+from eiv.inputs.plausible import SpreadTest, check_plausible
+
+FAST = {"hidden_units": 4, "epochs": 1, "n_theta": 4, "random_state": 0, "device": "cpu", "recipe": "paper"}
+RANDOM = np.random.default_rng(0)
+N = 200
+TRUE = RANDOM.uniform(-1, 1, (N, 2))  # spread 0.58
+X = TRUE + 0.1 * RANDOM.standard_normal((N, 2))
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 50])
+def test_equal_errors_have_a_chi_squared_test(n_rows):
+    x = RANDOM.normal(5.0, 0.7, n_rows)
+    test = SpreadTest.of(x, np.full(n_rows, 0.6))
+    ratio = (n_rows - 1) * x.var(ddof=1) / 0.36
+    assert test.below == pytest.approx(chi2.cdf(ratio, n_rows - 1), rel=1e-9)
+    assert test.above == pytest.approx(chi2.sf(ratio, n_rows - 1), rel=1e-9)
+    assert (test.spread, test.error, test.n_rows) == pytest.approx((x.std(ddof=1), 0.6, n_rows))
+
+
+def test_errors_of_each_row_have_the_variance_of_the_quadratic_form():
+    """2 tr (M S M S) / (N - 1)^2, with the matrices written out."""
+    errors, x = RANDOM.uniform(0, 2, 7), RANDOM.normal(size=7)
+    centring = np.eye(7) - 1 / 7
+    product = centring @ np.diag(errors**2)
+    mean, variance = np.trace(product) / 6, 2 * np.trace(product @ product) / 36
+    assert mean == pytest.approx(np.mean(errors**2))
+    freedom = 2 * mean**2 / variance
+    expected = chi2.cdf(freedom * x.var(ddof=1) / mean, freedom)
+    assert SpreadTest.of(x, errors).below == pytest.approx(expected, rel=1e-9)
+
+
+ERRORS = {
+    "equal, 2 rows": np.ones(2),
+    "equal, 8 rows": np.ones(8),
+    "equal, 60 rows": np.ones(60),
+    "of each row": np.linspace(0.2, 2, 60),
+    "half of them zero": np.repeat([0.0, 1.0], 30),
+}
+
+
+@pytest.mark.parametrize("errors", ERRORS.values(), ids=ERRORS)
+def test_a_column_of_errors_alone_is_refused_once_in_a_thousand_tables(errors):
+    """Of 20,000 tables 20 are expected, and 38 come up with a chance of 2e-4; 5 % are above the upper level.
+
+    Where rows differ the test is an approximation. It errs on the side of few refusals, and by a fifth above.
+    """
+    tables = 20_000
+    x = errors * np.random.default_rng(1).standard_normal((tables, len(errors)))
+    tests = [SpreadTest.of(row, errors) for row in x]
+    refused = sum(test.below < 1e-3 for test in tests)
+    silent = np.mean([test.above <= 0.05 for test in tests])
+    equal = np.ptp(errors) == 0
+    assert refused <= 38
+    assert not equal or refused >= 5  # 1e-4
+    assert silent == pytest.approx(0.05, abs=0.006 if equal else 0.01)  # four standard errors are 0.006
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-9, 1.0, 1e9, 1e200])
+def test_units_do_not_matter(scale):
+    x, errors = np.array([1.0, 2.0, 4.0, 3.0]), np.array([0.5, 1.0, 0.0, 2.0])
+    plain, scaled = SpreadTest.of(x, errors), SpreadTest.of(scale * x, scale * errors)
+    assert (scaled.below, scaled.above) == pytest.approx((plain.below, plain.above), rel=1e-9)
+    assert (scaled.spread / scale, scaled.error / scale) == pytest.approx((plain.spread, plain.error))
+
+
+@pytest.mark.parametrize("x_err", [0.8, 30.0, 1e300])
+def test_an_error_beyond_the_spread_is_refused_with_the_numbers(x_err):
+    number = re.escape(f"{x_err:g}")
+    with pytest.raises(
+        ValueError, match=rf"x_err is beyond the spread of X in column 1 \(spread 0\.605, error {number}"
+    ):
+        check_plausible("x_err", X, np.array([[0.1, x_err]]))
+    names = ["length", "mass"]
+    with pytest.raises(
+        ValueError, match=r"X_err is .* in column 'length' \(.*\), column 'mass' .*error_model='berkson'"
+    ):
+        check_plausible("X_err", X, np.full((N, 2), x_err), names)
+    covariance = np.array([[[min(x_err, 1e100) ** 2, 0.01], [0.01, 0.02]]])
+    with pytest.raises(ValueError, match=r"column 0 \(spread"):
+        check_plausible("x_err", X, covariance)
+    check_plausible("x_err", X, np.full((1, 2), x_err), classical=False)
+
+
+@pytest.mark.parametrize(
+    "x_err", [[[0.1, 0.4]], [[0.0, 0.0]], [[0.0, 1e-300]], np.linspace(0, 0.6, 2 * N).reshape(N, 2)]
+)
+def test_errors_that_can_be_true_pass(x_err):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_plausible("x_err", X, np.asarray(x_err))
+
+
+def test_a_spread_that_is_not_clearly_above_the_error_is_warned_about():
+    x = X.copy()
+    x[:, 0] = 0.3 * np.random.default_rng(2).standard_normal(N)
+    with pytest.warns(
+        SuspiciousErrorWarning, match=r"x_err is about as large as the spread .* column 0 \(spread 0\.289, error 0\.3, "
+    ):
+        check_plausible("x_err", x, np.array([[0.3, 0.1]]))
+
+
+def test_small_tables_are_seldom_refused():
+    """Two rows may be as close as a millionth of their error, squared; the default has no certainty at all."""
+    x = np.array([[1.0], [1.01]])
+    with pytest.warns(SuspiciousErrorWarning, match="of 2 rows"):
+        check_plausible("x_err", x, np.array([[1.0]]))
+    check_plausible("x_err", x, np.array([[0.001]]))
+
+
+def test_errors_in_a_few_rows_only():
+    errors = np.zeros((N, 2))
+    errors[[3, 150], 0] = 0.1
+    with pytest.warns(
+        SuspiciousErrorWarning, match=r"nearly all rows of column 0 \(errors in 2 of 200 rows: rows 3, 150\)"
+    ):
+        check_plausible("X_err", X, errors)
+    with pytest.warns(SuspiciousErrorWarning, match=r"errors in 1 of 200 rows: row 3\)"):
+        check_plausible("X_err", X, errors * (np.arange(N) < 9)[:, None], classical=False)
+    errors[:9, 0] = 0.1  # 10 of 200
+    check_plausible("X_err", X, errors)
+    check_plausible("X_err", X, 0.1 - errors)  # a few exact rows are as they should be
+    check_plausible("X_err", X[:3], errors[:3])
+
+
+def test_missing_values_may_have_huge_errors():
+    """Ten of two hundred values are the mean, with an error that says so."""
+    x, errors = X.copy(), np.full((N, 2), 0.1)
+    x[:10, 1], errors[:10, 1] = x[:, 1].mean(), 1e3
+    with pytest.warns(
+        SuspiciousErrorWarning, match=r"some rows of column 1 \(.*errors from 1e\+03 to 1e\+03 in 10 of 200"
+    ):
+        check_plausible("X_err", x, errors)
+    errors[:110, 1] = 1e3
+    with pytest.raises(ValueError, match="beyond the spread of X in column 1"):
+        check_plausible("X_err", x, errors)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_counts_with_the_roots_of_themselves_as_errors(seed):
+    """Errors that go with x: a spread of the true values as large as the errors is no reason for a word."""
+    random = np.random.default_rng(seed)
+    counts = random.poisson(random.normal(400, 20, (N, 1))).astype(float)
+    check_plausible("X_err", counts, np.sqrt(counts))
+
+
+def test_constant_columns():
+    x = np.column_stack([X[:, 0], np.full(N, 7.0)])
+    check_plausible("x_err", x, np.array([[0.1, 0.0]]))
+    with pytest.warns(
+        SuspiciousErrorWarning, match=r"column 1 \(always 7, error 0\.2\), constant in X: this is left out"
+    ):
+        check_plausible("x_err", x, np.array([[0.1, 0.2]]))
+    with pytest.warns(SuspiciousErrorWarning, match="constant"):
+        check_plausible("x_err", x, np.array([[0.1, 0.2]]), classical=False)
+    with pytest.raises(ValueError, match=r"column 1 \(spread 0, error 0\.2, of 200 rows\)"):
+        check_plausible("x_err", x, np.array([[0.1, 0.2]]), constant_left_out=False)
+
+
+def test_fit_asks_of_the_whole_table():
+    y = TRUE.sum(1)
+    with pytest.raises(ValueError, match=r"x_err is beyond the spread of X in column 0"):
+        EiVRegressor(5.0, **FAST).fit(X, y)
+    table = pd.DataFrame(X, columns=["length", "mass"])
+    with pytest.raises(ValueError, match=r"X_err is beyond the spread of X in column 'mass'"):
+        EiVRegressor(0.1, **FAST).fit(table, y, X_err={"mass": 5.0, "length": 0.0})
+    with pytest.raises(ValueError, match="beyond the spread"):
+        fit_splits(EiVRegressor(relative(1.3), **FAST), X, y, [range(100), range(100, 200)])
+    assert EiVRegressor(5.0, error_model="berkson", **FAST).fit(X, y).x_err_ == pytest.approx([5.0, 5.0])
+    with pytest.warns(SuspiciousErrorWarning) as found:
+        fit_splits(EiVRegressor(relative(1.0), **FAST), X, y, [range(100), range(100, 200)])
+    assert len(found) == 1
+    constant = np.column_stack([X, np.ones(N)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SuspiciousErrorWarning)
+        EiVRegressor(relative(0.1), **FAST).fit(constant, y)
