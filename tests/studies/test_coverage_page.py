@@ -240,3 +240,13 @@ def test_the_page_in_docs_is_that_of_the_results(tmp_path):
     page = write_coverage_page(root / "results" / "coverage", tmp_path / "coverage.md")
     assert page.read_text() == (root / "docs" / "coverage.md").read_text()
     assert "What came out" in page.read_text()
+
+
+def test_single_fits_stand_beside_the_means(tmp_path):
+    table = made_up(tmp_path)
+    page = write_coverage_page(tmp_path, tmp_path / "page.md").read_text()
+    section = page.split("## Single fits")[1].split("## ")[0]
+    fits = table.query("method == 'ours' and problem == 'sine' and zeta == 'normal'")["truth_moment_0.95"]
+    low, high = np.quantile(fits, [0.05, 0.95])
+    assert f"| sine | normal | 50 | {fits.mean():.3f}, sd {fits.std():.3f}, {low:.3f} to {high:.3f} |" in section
+    assert "scatters its coverage by 0.007" in section

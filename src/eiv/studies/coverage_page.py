@@ -16,7 +16,7 @@ from eiv.pages import Cell, HtmlTable
 from eiv.paper.claims import Condition, Verdict
 from eiv.paper.report import training_table
 from eiv.plotting import COLOURS, LINES, MARKERS, new_figure, styled
-from eiv.studies.coverage import LEVELS, METHODS, TABLE, UNITS
+from eiv.studies.coverage import LEVELS, METHODS, N_TEST, TABLE, UNITS
 from eiv.studies.goals import GOALS, OURS, PAPER, Goal, summarise
 from eiv.studies.page import Drawing, Section, StudyPage, provenance_table, write_study_page
 from eiv.studies.results import read_remarks, read_tables
@@ -29,13 +29,12 @@ __all__ = ["write_coverage_page"]
 NON_EIV = "non-EiV"
 FULL = {"realisations of the data": 10, "networks for each of them": 5}
 MARKS: dict[Verdict, str] = {"holds": "✓", "does not hold": "✗", "cannot tell": "?"}
-PREDICTION = {
+COVERAGES = {
     "truth_moment_0.95": "truth, moments",
     "truth_quantile_0.95": "truth, quantiles",
     "labels_0.95": "labels",
-    "rmse_ratio": "RMSE / limit",
-    "best_ratio": "RMSE / best",
 }
+PREDICTION = COVERAGES | {"rmse_ratio": "RMSE / limit", "best_ratio": "RMSE / best"}
 MODEL = {
     "rmse": "RMSE",
     "clean_rmse": "error of f",
@@ -107,6 +106,7 @@ def _page(table: pd.DataFrame, units: pd.DataFrame, remarks: Sequence[str]) -> S
         _goals(summary),
         Section("Coverage of the truth", figures=[_coverage(summary), _calibration(summary)]),
         Section("Prediction, curve and output noise", figures=_accuracy(summary)),
+        _single_fits(table),
         _scores(summary),
         _settings(summary, units),
     ]
@@ -277,6 +277,31 @@ def _calibration(summary: pd.DataFrame) -> Drawing:
         "mostly hidden by the points: standard errors over the realisations."
     )
     return Drawing("coverage_calibration", figure, caption)
+
+
+def _single_fits(table: pd.DataFrame) -> Section | None:
+    """How far the coverage of one fit lies from the mean of all: a user has one."""
+    ours = table[table["method"] == OURS]
+    if ours.empty:
+        return None
+    text = (
+        "The numbers above are means over fits, and a user has one. Of single fits of the default recipe, one network "
+        "on one data set each: the mean of their coverages, their standard deviation, and their 5 % and 95 % "
+        f"quantiles. That a fit is judged by {N_TEST} test points scatters its coverage by "
+        f"{np.sqrt(0.95 * 0.05 / N_TEST):.3f} alone."
+    )
+    rows = [
+        [_name(problem), _name(zeta), Cell.of(len(fits)), *(_scattered(fits[name]) for name in COVERAGES)]
+        for (problem, zeta), fits in ours.groupby(["problem", "zeta"], sort=False)
+    ]
+    headings = ("problem", "ζ", "fits", *COVERAGES.values())
+    return Section("Single fits", [text], tables=[HtmlTable("Coverages by 95 % intervals.", headings, rows)])
+
+
+def _scattered(values: pd.Series) -> Cell:
+    """The mean of single values, their standard deviation and quantiles."""
+    low, high = np.quantile(values, [0.05, 0.95])
+    return Cell(f"{values.mean():.3f}, sd {values.std():.3f}, {low:.3f} to {high:.3f}", float(values.mean()))
 
 
 def _scores(summary: pd.DataFrame) -> Section:

@@ -80,8 +80,10 @@ def _how_many(units: pd.DataFrame) -> str:
     single, joint = (units.loc[rows, "n_models"] for rows in (units["members"] == 1, units["members"] > 1))
     parts = [f"{single.max()} networks for each, on as many splits of the rows"] if len(single) else []
     if len(joint):
-        parts.append(f"{joint.max()} ensembles of {MEMBERS} networks, one a split")
-    return f"There are {'; '.join(parts)}."
+        parts.append(f"{joint.max()} ensembles of {MEMBERS} networks, one per split")
+    anew = "data_drawn" in units and units["data_drawn"].notna().any()
+    drawn = " Of the simulated sets each split is of data drawn anew." if anew else ""
+    return f"There are {'; '.join(parts)}.{drawn}"
 
 
 def _notice(table: pd.DataFrame, units: pd.DataFrame) -> str:
