@@ -3,16 +3,26 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-all lint bench clean
+# Two workers for two cores, one thread each (tests/conftest.py); who is done takes over from the others.
+PYTEST := $(BIN)/pytest -n auto --dist worksteal
+
+.PHONY: demo test test-all test-gpu lint bench clean
 
 demo: $(READY)
 	$(BIN)/eiv reproduce --out demo
 
 test: $(READY)
-	$(BIN)/pytest -n auto
+	$(PYTEST)
 
+# The whole suite with one thread; then what could depend on the CPU, as older ones compute it and with three threads.
 test-all: $(READY)
-	$(BIN)/pytest -n auto -m "slow or not slow"
+	EIV_TEST_THREADS=1 $(PYTEST) -m "not gpu"
+	ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE $(PYTEST) -m "numerical and not slow"
+	ATEN_CPU_CAPABILITY=avx2 $(PYTEST) -m "numerical and not slow"
+	EIV_TEST_THREADS=3 $(PYTEST) -m "numerical and not slow"
+
+test-gpu: $(READY)
+	$(BIN)/pytest -m gpu tests/gpu
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,6 +1,11 @@
-"""Shared scenarios. Two workers share two cores, so each keeps to one thread."""
+"""Shared scenarios, the threads of a test, and the order of the tests.
 
+Two workers share two cores, so each keeps to one thread; `EIV_TEST_THREADS` asks for more.
+"""
+
+import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +17,80 @@ from eiv.posteriors import BernoulliDropout
 from eiv.products import check_precision
 from scenarios import run_tables
 
-torch.set_num_threads(1)
+THREADS = int(os.environ.get("EIV_TEST_THREADS", "1"))
+torch.set_num_threads(THREADS)
 CPU = torch.device("cpu")
+TESTS = Path(__file__).parent
+
+# Folders and files without numbers that could depend on the CPU, or whose numbers others test; the rest is `numerical`.
+_NOT_NUMERICAL = {
+    "datasets",
+    "fuzz",
+    "gpu",
+    "guarantees",
+    "paper",
+    "studies",
+    "test_bad_input.py",
+    "test_benchmarks.py",
+    "test_cli.py",
+    "test_cli_explain.py",
+    "test_cli_label_errors.py",
+    "test_cli_models.py",
+    "test_cli_outputs.py",
+    "test_examples.py",
+    "test_files.py",
+    "test_model_report.py",
+    "test_order.py",
+    "test_public_api.py",
+    "test_readme.py",
+    "test_tables.py",
+}
+# The longest tests, over ten seconds each, which start first: no worker is left with one of them at the end.
+LONGEST = [
+    "tests/guarantees/test_default_recipe.py::test_each_row_counts_with_its_own_error",
+    "tests/test_readme.py::test_command_blocks_run_in_order[quick]",
+    "tests/guarantees/test_default_recipe.py::test_the_curve_is_not_flattened_where_the_true_inputs_are_normal",
+    "tests/paper/test_run.py::test_killed_at_random_moments_the_tables_are_those_of_an_undisturbed_run[2]",
+    "tests/studies/test_coverage.py::test_a_small_study",
+    "tests/test_readme.py::test_python_blocks_run_in_order[quick]",
+    "tests/guarantees/test_effect.py::test_eiv_covers_the_truth",
+    "tests/posteriors/test_linearised_laplace.py::test_with_many_directions_it_is_that_of_all_weights",
+]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config, items):
+    """Mark the numerical tests, and deal out the longest among those chosen to the workers of pytest-xdist."""
+    for item in items:
+        inside = item.path.is_relative_to(TESTS)
+        if not inside or item.path.relative_to(TESTS).parts[0] not in _NOT_NUMERICAL:
+            item.add_marker("numerical")
+    result = yield
+    if hasattr(config, "workerinput"):
+        items[:] = dealt_out(items, config.workerinput["workercount"])
+    return result
+
+
+def dealt_out(items, n_workers):
+    """The items in an order for `--dist worksteal`, where each worker gets one piece of the list: the longest first."""
+    of_name = {item.nodeid: item for item in items}
+    longest = [of_name[name] for name in LONGEST if name in of_name]
+    others = [item for item in items if item.nodeid not in LONGEST]
+    dealt, left = [], len(items)
+    for worker in range(n_workers):
+        own, size = longest[worker::n_workers], left // (n_workers - worker)
+        n_others = max(0, size - len(own))
+        dealt += own + others[:n_others]
+        others, left = others[n_others:], left - size
+    return dealt + others
+
+
+@pytest.fixture(autouse=True)
+def _own_start():
+    """Each test has the same random numbers and number of threads, whatever ran before it in its worker."""
+    torch.manual_seed(0)
+    if torch.get_num_threads() != THREADS:
+        torch.set_num_threads(THREADS)
 
 
 @pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])

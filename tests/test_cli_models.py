@@ -347,7 +347,10 @@ BAD_TABLES = {
         (["bad.toml", *FIT], "bad.toml: the ending says nothing"),
         (["d.csv", *FIT, "--separator", ";"], "has no column 'mass'"),
         (["d.csv", *FIT, "-o", "d.csv/m.eiv"], "d.csv/m.eiv cannot be written: "),
-        (["d.csv", *FIT, "-o", "/proc/none/m.eiv"], "/proc/none/m.eiv cannot be written: /proc: "),
+        (
+            ["d.csv", *FIT, "-o", "/proc/none/m.eiv"],
+            "/proc/none/m.eiv cannot be written: there is no folder /proc/none",
+        ),
         (["d.csv", *FIT, "--config", "fit.toml", "-o", "fit.toml", "--force"], "fit.toml is an input"),
     ],
 )

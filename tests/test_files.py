@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eiv.files import write_whole, written_whole
+from eiv.files import only_new, write_whole, written_whole
 
 
 def test_an_interrupted_write_leaves_nothing(tmp_path, monkeypatch):
@@ -16,8 +16,8 @@ def test_an_interrupted_write_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        write_whole(tmp_path / "folder" / "table.csv", b"content")
-    assert list((tmp_path / "folder").iterdir()) == []
+        write_whole(tmp_path / "table.csv", b"content")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):
@@ -54,21 +54,98 @@ def test_a_full_disk_is_said_of_the_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_a_killed_writer_left_is_swept_away(tmp_path):
-    with written_whole(tmp_path / "table.csv") as part:
-        part.write_text("half")
-        old, new = part.with_name(f".{'0' * 32}.eiv-part"), part.with_name(f".{'1' * 32}.eiv-part")
-        assert len(part.name) == len(old.name)
+@pytest.mark.parametrize("locks", [True, False])
+def test_what_a_killed_writer_left_is_swept_away(tmp_path, monkeypatch, locks):
+    """At once where files can be locked, and else after an hour; never what is being written now."""
+    if not locks:
+        monkeypatch.setattr("eiv.files.fcntl", None)
+    killed, old = (tmp_path / f".{digit * 32}.eiv-part" for digit in "01")
     foreign = [tmp_path / name for name in (".film.part", ".notes.eiv-part", f".{'2' * 32}.part")]
-    for path in (old, new, *foreign):
+    for path in (killed, old, *foreign):
         path.write_text("half")
     for path in (old, *foreign):
         os.utime(path, (0, 0))
-    write_whole(tmp_path / "table.csv", b"whole")
-    assert set(tmp_path.iterdir()) == {new, *foreign, tmp_path / "table.csv"}
+    with written_whole(tmp_path / "other.csv") as part:
+        assert len(part.name) == len(old.name)
+        part.write_text("half")
+        if locks:
+            os.utime(part, (0, 0))
+        write_whole(tmp_path / "table.csv", b"whole")
+        assert part.exists()
+    left = set() if locks else {killed}
+    assert set(tmp_path.iterdir()) == {*left, *foreign, tmp_path / "table.csv", tmp_path / "other.csv"}
 
 
 def test_permissions_are_those_of_any_new_file(tmp_path):
     write_whole(tmp_path / "ours", "text")
     (tmp_path / "theirs").write_text("text")
     assert stat.S_IMODE((tmp_path / "ours").stat().st_mode) == stat.S_IMODE((tmp_path / "theirs").stat().st_mode)
+
+
+def test_a_file_that_is_replaced_hands_on_its_permissions(tmp_path):
+    path = tmp_path / "private.csv"
+    for mode in (0o600, 0o444, 0o664):
+        path.touch()
+        path.chmod(mode)
+        with written_whole(path) as part:
+            assert stat.S_IMODE(part.stat().st_mode) & 0o077 & ~mode == 0, "nobody else reads it meanwhile"
+            part.write_text("new")
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+        assert path.read_text() == "new"
+
+
+def test_a_symbolic_link_is_followed(tmp_path):
+    (tmp_path / "there").mkdir()
+    file, link, dangling = tmp_path / "there" / "file", tmp_path / "link", tmp_path / "dangling"
+    file.write_text("old")
+    link.symlink_to(file)
+    dangling.symlink_to(tmp_path / "there" / "new")
+    for path in (link, dangling):
+        write_whole(path, "new")
+        assert path.is_symlink()
+    assert file.read_text() == (tmp_path / "there" / "new").read_text() == "new"
+    assert len(list((tmp_path / "there").iterdir())) == 2
+
+
+def test_only_plain_files_are_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/full")
+    for name, what in (("pipe", "a named pipe"), ("link", "a device"), ("/dev/null", "a device")):
+        with pytest.raises(ValueError, match=f"{name} is {what}, and only plain files are written"):
+            write_whole(tmp_path / name, "text")
+    with pytest.raises(ValueError, match="is a folder"):
+        write_whole(tmp_path, "text")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_missing_folders_are_not_made(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"table\.csv cannot be written: there is no folder .*missing\.$"):
+        write_whole(tmp_path / "missing" / "table.csv", "text")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_that_appears_meanwhile_is_left_alone(tmp_path, monkeypatch, links):
+    def no_links(*args):
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
+    path = tmp_path / "table.csv"
+
+    def write():
+        with only_new(path), written_whole(path) as part:
+            part.write_text("ours")
+            path.write_text("theirs")
+
+    with pytest.raises(FileExistsError, match=r"table\.csv has appeared while this ran and is left as it is"):
+        write()
+    assert path.read_text() == "theirs"
+    path.unlink()
+    with only_new(path):
+        write_whole(path, "ours")
+    assert path.read_text() == "ours"
+    write_whole(path, "replaced")
+    assert path.read_text() == "replaced"
+    assert list(tmp_path.iterdir()) == [path]

@@ -327,8 +327,9 @@ TABLE_OF_ONE_NUMBER = {"type": "table", "values": 1.0, "index": LABELS, "columns
     [
         (lambda inner, header: inner.update(format=FORMAT + 1), "format 2, written by eiv .* Update eiv"),
         (setting("fudge", 1), r"settings \['fudge'\] are not known"),
-        (setting("n_hidden", 10**12), "n_hidden is 1000000000000"),
-        (setting("hidden_units", 10**12), "not have the sizes"),
+        (setting("n_hidden", 10**12), "n_hidden must be .* at most 100, got 1000000000000"),
+        (setting("n_hidden", 7), "n_hidden is 7, but there are weights of 2 layers"),
+        (setting("hidden_units", 10**8), "not have the sizes"),
         (setting("hidden_units", 10**30), "bad.eiv"),
         (setting("hidden_units", "many"), "hidden_units must be"),
         (setting("x_err", {"type": "os.system"}), "'os.system' is not a type of setting"),
@@ -345,10 +346,16 @@ TABLE_OF_ONE_NUMBER = {"type": "table", "values": 1.0, "index": LABELS, "columns
         (lambda inner, header: inner.update(x_err=0.1), "x_err has the wrong shape"),
         (lambda inner, header: inner.update(input_prior=3), "no input prior"),
         (lambda inner, header: inner.pop("outputs") and None, "outputs"),
-        (setting("n_theta", 10**12), "n_theta must be 100,000 at most"),
-        (setting("n_zeta", 10**12), "n_zeta must be 10,000 at most"),
-        (lambda inner, header: inner["changed_since_fit"].update(n_theta=10**12), "n_theta must be 100,000 at most"),
+        (setting("n_theta", 10**12), "n_theta must be .* at most 100,000"),
+        (setting("n_zeta", 10**12), "n_zeta must be .* at most 10,000"),
+        (lambda inner, header: inner["changed_since_fit"].update(n_theta=10**12), "n_theta must be .* at most 100,000"),
         (lambda inner, header: inner["changed_since_fit"].update(n_theta="many"), "n_theta must be a whole number"),
+        (
+            lambda inner, header: inner["settings"].update(n_theta=10**5, n_zeta=10**4),
+            "n_theta x n_zeta must be 10,000,",
+        ),
+        (lambda inner, header: inner["settings"].pop("posterior") and None, "the header has no settings posterior"),
+        (lambda inner, header: inner["settings"].pop("module"), "the header has no settings module"),
         (setting("x_err", TABLE_OF_ONE_NUMBER), "a table has other values than labels"),
         (setting("x_err", TABLE_OF_ONE_NUMBER | {"type": "column"}), "a table has other values than labels"),
         (setting("posterior", "swag"), "no state of the posterior 'swag'"),
@@ -391,11 +398,14 @@ def altered(content, name, values):
         ("x/scale", [0.0, 1.0], "x/scale above zero"),
         ("y/shift", [np.nan], "y/shift must be finite"),
         ("x_err", [-0.1, 0.1], "x_err"),
+        ("network/0.bias", [np.nan, 0.0], "some of its weights are no finite numbers"),
+        ("network/0.bias", [np.inf, 0.0], "some of its weights are no finite numbers"),
         ("input_prior/covariances", [-1.0, 1.0], "MixturePrior"),
     ],
 )
 def test_numbers_that_no_fit_gives_are_refused(small, tmp_path, name, values, message):
-    (tmp_path / "bad.eiv").write_bytes(altered(small, name, np.array(values)))
+    kind = np.float32 if name.startswith("network/") else np.float64
+    (tmp_path / "bad.eiv").write_bytes(altered(small, name, np.array(values, kind)))
     with pytest.raises(ModelFileError, match=message):
         load_model(tmp_path / "bad.eiv")
 
@@ -418,6 +428,26 @@ def test_states_of_other_shapes_are_refused(family, tmp_path):
         (tmp_path / "bad.eiv").write_bytes(forged(whole, flatten))
         with pytest.raises(ModelFileError, match="state holds"):
             load_model(tmp_path / "bad.eiv")
+
+
+def test_weights_of_another_type_are_told_apart(small, tmp_path):
+    """A network of float64 has the shapes of one of float32."""
+    (tmp_path / "bad.eiv").write_bytes(forged(small, setting("dtype", "float64")))
+    words = r"first '0\.bias': the file has float32 of shape \(1, 2\), the network float64 of shape \(1, 2\)\."
+    with pytest.raises(ModelFileError, match=words):
+        load_model(tmp_path / "bad.eiv")
+
+
+def test_states_that_are_no_numbers_are_refused(tmp_path):
+    X, y = table()
+    EiVRegressor(0.1, posterior="swag", **FAST, recipe="paper").fit(X, y).save(tmp_path / "m.eiv")
+    whole = (tmp_path / "m.eiv").read_bytes()
+    parts = json.loads(whole[8 : 8 + int.from_bytes(whole[:8], "little")])
+    name = next(name for name in parts if name.startswith("posterior/spread"))
+    begin, end = parts[name]["data_offsets"]
+    (tmp_path / "bad.eiv").write_bytes(altered(whole, name, np.full((end - begin) // 4, np.nan, np.float32)))
+    with pytest.raises(ModelFileError, match="some numbers of the posterior 'swag' are missing"):
+        load_model(tmp_path / "bad.eiv")
 
 
 def test_more_networks_than_there_are_weights(tmp_path):

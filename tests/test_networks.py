@@ -62,8 +62,8 @@ def test_convolutional_network_has_its_dropout_replaced():
     f = BernoulliDropout(stack, 1.0)
     same = torch.randn(12).expand(3, 4, 2, 12)
     values = f.evaluate(f.draw(streams, 4), same)
-    assert torch.equal(values[:, :, 0], values[:, :, 1])
-    assert values[:, :, 0].std(1).min() > 0
+    torch.testing.assert_close(values[:, :, 0], values[:, :, 1])
+    assert values[:, :, 0].std(1).min() > 0.01
 
 
 def test_building_leaves_the_global_generator_and_the_users_module_alone():

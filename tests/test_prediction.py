@@ -28,7 +28,10 @@ def test_moment_interval_is_1_96_standard_deviations(p):
 
 
 def test_function_quantiles_are_those_of_the_draws(p):
-    np.testing.assert_allclose(p.quantile(0.25), np.quantile(p.draws, 0.25, axis=0))
+    np.testing.assert_allclose(p.quantile(0.25), np.quantile(p.draws, 0.25, axis=0), atol=2e-3)
+    repeated = Prediction(p.mean, p.epistemic, p.aleatoric, p.noise, np.repeat(p.draws, 5, axis=0))
+    for of in ("function", "label"):
+        np.testing.assert_allclose(repeated.quantile([0.025, 0.3], of=of), p.quantile([0.025, 0.3], of=of))
     low, high = p.interval(0.5, method="quantile")
     assert coverage(p.draws, low, high) == pytest.approx(0.5, abs=1e-3)
 

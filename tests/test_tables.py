@@ -1,17 +1,23 @@
 """Tables: what is found in a file, what is said of a bad one, and what is written."""
 
 import gzip
+import os
+import time
+import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import openpyxl
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eiv.tables import ErrorSpec, ErrorTerm, TableError, TableWriter, open_table, reading
+from eiv.tables import ErrorSpec, ErrorTerm, TableError, TableWriter, open_table, reading, scanning
 from eiv.tables.reading import check_columns, read_rows
+from test_cli import run  # noqa: F401  (a fixture)
 
 TEXTS = {
     "comma": "a,b\n1.5,x\n-2e3,y\n",
@@ -66,6 +72,65 @@ def test_thousands_are_not_guessed_at(tmp_path):
     with pytest.raises(TableError, match=r"'1,234', not a number\. Is ',' its decimal sign\?"):
         read_rows(open_table(path)).numbers("a")
     assert read_rows(open_table(path, decimal=",")).numbers("a").tolist() == [1.234, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('a,b\n1,2\n3,"4\n' + 400 * "5,6\n", 3),
+        ('a,b\n1,2\n3,4\n5,"6', 4),
+        ('a,"b\n1,2\n', 1),
+        ('\ufeff"a,b\n1,2\n', 1),
+        ('a;b\n"x\ny";1\n2;"3""\n', 4),
+        ('a,b\r\n1,"x\r\ny"\r\n"\r\n', 4),
+        ("a,b\n" + 700_000 * "1,2\n" + '3,"4\n' + 700_000 * "5,6\n", 700_002),
+    ],
+)
+def test_a_quote_that_is_never_closed(text, line, tmp_path):
+    for content in (text.encode(), text.removeprefix("\ufeff").encode("utf-16")):
+        with pytest.raises(TableError, match=rf"t\.csv, line {line}: a quote opens and is n"):
+            open_table(written(tmp_path, content))
+    with pytest.raises(TableError, match=rf"t\.csv\.gz, line {line}: a quote opens"):
+        open_table(written(tmp_path, gzip.compress(text.encode(), 1), "t.csv.gz"))
+
+
+def test_quotes_that_open_nothing(tmp_path):
+    rows = read_rows(open_table(written(tmp_path, 'a,b\n1,5" pipe\n2,"x"y"\n3,""\n')))
+    assert rows.cells["b"].to_pylist() == ['5" pipe', 'xy"', ""]
+
+
+@pytest.mark.parametrize("cell", ["2\n3,4\n5", "2\n", "\r", "2\r\n3"])
+def test_a_cell_of_several_lines_in_a_column_of_numbers(cell, tmp_path):
+    rows = read_rows(open_table(written(tmp_path, f'a,b\n1,"x\n"\n"{cell}",y\n6,z\n')))
+    assert len(rows) == 3
+    with pytest.raises(TableError, match=r"t\.csv, line 4: column 'a' holds '.*', a cell over several lines"):
+        rows.numbers("a")
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|", ","])
+def test_commas_that_may_be_thousands(separator, tmp_path):
+    """Whatever the other columns show: `1,234` is read where its own column says how."""
+
+    def table(*rows):
+        quoted = [[f'"{cell}"' if separator == "," else cell for cell in row] for row in (("a", "b"), *rows)]
+        return written(tmp_path, "".join(separator.join(row) + "\n" for row in quoted))
+
+    unclear = table(("999", "x"), ("1,234", "y"), ("12,345", "z"))
+    with pytest.raises(TableError, match=r"line 3: column 'a' holds '1,234', not a number\. .*use --decimal ,"):
+        read_rows(open_table(unclear)).numbers("a")
+    assert read_rows(open_table(unclear, decimal=",")).numbers("a").tolist() == [999, 1.234, 12.345]
+    beside = table(("999", "0,5"), ("1,234", "2"), ("12,345", "2"))
+    with pytest.raises(TableError, match=r"line 3: column 'a' holds '1,234', which may be thousands\..*--decimal ,"):
+        read_rows(open_table(beside)).numbers("a")
+    assert read_rows(open_table(beside)).numbers("b").tolist() == [0.5, 2, 2]
+    late = table(*60 * [("999", "0,5")], ("1,234", "2"))
+    with pytest.raises(TableError, match=r"line 62: column 'a' holds '1,234', which may be thousands"):
+        read_rows(open_table(late)).numbers("a")
+    clear = table(("0,125", "x"), ("1,234", "y"))
+    assert read_rows(open_table(clear)).numbers("a").tolist() == [0.125, 1.234]
+    millions = table(("0,125", "x"), ("1,234,567", "y"))
+    with pytest.raises(TableError, match="not a number"):
+        read_rows(open_table(millions)).numbers("a")
 
 
 def test_a_column_without_a_name(tmp_path):
@@ -162,6 +227,107 @@ def test_parquet_and_excel(tmp_path):
         open_table(tmp_path / "empty.xlsx")
 
 
+def test_a_header_that_is_longer_than_the_sample(tmp_path):
+    names = [f"column number {i}" for i in range(9000)]
+    for end in ("\n", "\r\n"):
+        text = end.join([",".join(names), ",".join(map(str, range(9000))), ""])
+        source = open_table(written(tmp_path, text))
+        assert source.columns == tuple(names)
+        assert read_rows(source).numbers(names[-1]).tolist() == [8999]
+    quoted = ",".join(f'"{name}\nin mm"' for name in names) + "\n" + ",".join(["1"] * 9000) + "\n"
+    assert open_table(written(tmp_path, quoted)).columns[-1] == "column number 8999\nin mm"
+
+
+def test_the_first_latin_1_byte_may_come_late(tmp_path):
+    text = "a;b\n" + 500_000 * "1,5;x\n" + "2,5;µ\n"
+    source = open_table(written(tmp_path, text.encode("latin-1")))
+    rows = read_rows(source)
+    assert (len(rows), rows.cells["b"][-1].as_py(), rows.numbers("a")[-1]) == (500_001, "µ", 2.5)
+    with pytest.raises(TableError, match=r"t\.csv begins with the mark of UTF-8, but is not UTF-8"):
+        open_table(written(tmp_path, b"\xef\xbb\xbf" + text.encode("latin-1")))
+
+
+def test_limits_of_rows_and_columns(tmp_path):
+    long = "a,b\n1,2\n" + 2**21 * "3" + ",4\n5,6\n"
+    with pytest.raises(TableError, match=r"t\.csv, line 3: a row of more than 2 MiB, the limit"):
+        open_table(written(tmp_path, long))
+    assert len(read_rows(open_table(written(tmp_path, long.replace(100 * "3", "", 1))))) == 3
+    bomb = tmp_path / "t.csv.gz"
+    with gzip.open(bomb, "wb", 1) as file:
+        for _ in range(200):
+            file.write(bytes([97]) * 2**20)
+    tracemalloc.start()
+    with pytest.raises(TableError, match=r"t\.csv\.gz, line 1: a row of more than 2 MiB"):
+        open_table(bomb)
+    assert tracemalloc.get_traced_memory()[1] < 2**25
+    tracemalloc.stop()
+    with pytest.raises(TableError, match=r"t\.csv has 100,001 columns; 100,000 are the most"):
+        open_table(written(tmp_path, 100_000 * "," + "\n" + 100_000 * "," + "\n"))
+
+
+def test_an_excel_sheet_with_a_cell_in_its_last_corner(tmp_path):
+    book = openpyxl.Workbook()
+    for cell, value in {"A1": "a", "B1": "b", "A2": 1, "B2": 2, "XFD1048576": 3}.items():
+        book.active[cell] = value
+    book.save(tmp_path / "t.xlsx")
+    started = time.perf_counter()
+    with pytest.raises(TableError, match=r"t\.xlsx, row 1048576: 16384 cells where the header has 2 columns"):
+        open_table(tmp_path / "t.xlsx")
+    assert time.perf_counter() - started < 20
+
+
+def test_limit_of_cells_in_excel(tmp_path, monkeypatch):
+    pd.DataFrame({"a": range(9), "b": range(9)}).to_excel(tmp_path / "t.xlsx", index=False)
+    monkeypatch.setattr(reading, "_MOST_CELLS", 17)
+    with pytest.raises(TableError, match=r"t\.xlsx has more than 17 cells, the limit; save it as CSV"):
+        open_table(tmp_path / "t.xlsx")
+
+
+def test_cells_beyond_the_header_are_refused_in_excel_too(tmp_path):
+    book = openpyxl.Workbook()
+    for row in (["a", "b", None], [1, 2, " "], [3, 4, 5]):
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    with pytest.raises(TableError, match=r"t\.xlsx, row 3: 3 cells where the header has 2 columns"):
+        open_table(tmp_path / "t.xlsx")
+
+
+def test_parquet_columns_with_dictionaries_and_views(tmp_path):
+    text = pa.array(["1.5", "2", None])
+    table = pa.table({"v": text.cast(pa.string_view()), "d": text.dictionary_encode(), "l": text.cast("large_string")})
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
+    source = open_table(tmp_path / "t.parquet")
+    rows = read_rows(source)
+    for name in source.columns:
+        np.testing.assert_array_equal(rows.numbers(name), [1.5, 2, np.nan])
+    with TableWriter(tmp_path / "o.csv") as writer:
+        writer.write(rows.cells)
+    assert (tmp_path / "o.csv").read_text() == "v,d,l\n1.5,1.5,1.5\n2,2,2\n,,\n"
+
+
+def test_odd_signs_names_and_files(tmp_path):
+    path = written(tmp_path, "a,b\n1,2\n")
+    for sign in ("µ", '"', "\n"):
+        with pytest.raises(TableError, match="The separator must be an ASCII character"):
+            open_table(path, separator=sign)
+    for text in ("a,b", "a,b\n\n", '"a"'):
+        with pytest.raises(TableError, match=r"t\.csv has a header but no rows\."):
+            read_rows(open_table(written(tmp_path, text)))
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(TableError, match=r"folder\.csv is not a file"):
+        open_table(tmp_path / "folder.csv")
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "xlsx"])
+def test_a_file_name_that_is_not_text(ending, tmp_path):
+    frame = pd.DataFrame({"a": [1.5, 2.5]})
+    plain, odd = tmp_path / f"t.{ending}", Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff." + ending.encode()))
+    write = {"parquet": frame.to_parquet, "xlsx": frame.to_excel}.get(ending, frame.to_csv)
+    write(plain, index=False)
+    plain.rename(odd)
+    assert read_rows(open_table(odd)).numbers("a").tolist() == [1.5, 2.5]
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
 def test_a_table_goes_through_in_pieces(name, tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "_BLOCK", 200)
@@ -177,6 +343,72 @@ def test_a_table_goes_through_in_pieces(name, tmp_path, monkeypatch):
     again = read_rows(open_table(tmp_path / f"out-{name}"))
     assert again.numbers("a").tolist() == frame["a"].tolist()
     assert again.cells["t"].to_pylist() == frame["t"].tolist()
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet", "t.xlsx"])
+def test_rows_are_counted_before_they_are_read(name, tmp_path):
+    frame = pd.DataFrame({"a": np.arange(50) / 7, "t": [f"two\r\nlines, {i}" for i in range(50)]})
+    if name == "t.xlsx":
+        frame.to_excel(tmp_path / name, index=False)
+    else:
+        (frame.to_parquet if name.endswith("parquet") else frame.to_csv)(tmp_path / name, index=False)
+    source = open_table(tmp_path / name)
+    assert (source.n_rows, len(read_rows(source))) == (50, 50)
+
+
+def test_rows_that_the_parser_loses_are_noticed(tmp_path, monkeypatch):
+    source = open_table(written(tmp_path, "a,b\n1,2\n3,4\n5,6\n"))
+    monkeypatch.setattr(reading.pyarrow.csv, "open_csv", _without_last_row(reading.pyarrow.csv.open_csv))
+    with pytest.raises(TableError, match=r"t\.csv: 2 rows were read, but its lines make 3"):
+        read_rows(source)
+
+
+def _without_last_row(open_csv):
+    class Reader:
+        def __init__(self, *args):
+            self.reader = open_csv(*args)
+            self.schema = self.reader.schema
+
+        def __iter__(self):
+            return (batch.slice(0, batch.num_rows - 1) for batch in self.reader)
+
+    return Reader
+
+
+def test_blocks_may_end_anywhere(tmp_path, monkeypatch):
+    text = 'a,b\r\n"1","x\r\n""y"""\r\n\r\n"2","µ"\r3,z\n"4",""'
+    for size in range(3, 60):
+        monkeypatch.setattr(scanning, "_BLOCK", size)
+        for encoding in ("utf-8", "utf-8-sig", "latin-1", "utf-16"):
+            path = written(tmp_path, text.encode(encoding))
+            assert open_table(path).n_rows == 4
+        with pytest.raises(TableError, match=r"line 7: a quote opens and is never closed"):
+            open_table(written(tmp_path, text[:-1]))
+
+
+def test_every_command_says_what_became_of_the_rows(tmp_path, monkeypatch, run):  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"a": np.linspace(0, 1, 60), "y": np.linspace(1, 3, 60)})
+    frame.loc[[3, 7, 8], "a"] = np.nan
+    frame.to_csv("d.csv", index=False)
+    quick = ("--recipe", "paper", "--set", "epochs=2", "--set", "hidden_units=8", "--set", "n_theta=10")
+    fit = ("fit", "d.csv", "--target", "y", "--x-err", "a=0.1", "--drop-missing", *quick)
+    assert "Rows: 60 read, 57 learned from, 3 left out." in run(*fit, "-o", "m.eiv")[1]
+    assert "Rows: 60 read, 45 learned from, 12 held out, 3 left out." in run(*fit, "--no-refit", "-o", "n.eiv")[1]
+    predicted = run("predict", "m.eiv", "d.csv", "--drop-missing", "-o", "p.csv")[1]
+    assert "Rows: 60 read, 57 predicted, 3 left out." in predicted
+    assert "Rows: 60 in the table, 1 explained." in run("explain", "m.eiv", "d.csv", "--row", "2")[1]
+    reported = run("report", "m.eiv", "d.csv", "--drop-missing")[1]
+    assert "Rows: 60 read, 57 looked at, 3 left out." in reported
+    odd = os.fsdecode(b"\xff.csv")
+    Path(odd).write_bytes(Path("d.csv").read_bytes())  # a name that is not text
+    for command in (("fit", odd, *fit[2:], "-o", "o.eiv"), ("report", "m.eiv", odd, "--drop-missing", "-o", "o.html")):
+        assert run(*command)[0] == 0
+    (tmp_path / "q.csv").write_text((tmp_path / "d.csv").read_text().replace("\n0.0,", '\n"0.0,'))
+    for command in (("fit", "q.csv", *fit[2:], "-o", "q.eiv"), ("predict", "m.eiv", "q.csv", "-o", "q.out.csv")):
+        status, _, err = run(*command)
+        assert (status, err.count("\n")) == (2, 1)
+        assert "q.csv, line 2: a quote opens and is never closed" in err
 
 
 def test_numbers_keep_the_format_of_the_table(tmp_path):

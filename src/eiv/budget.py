@@ -53,9 +53,9 @@ class BudgetSampler(BlockSampler):
     Args:
         posterior: q_phi of S networks.
         n_inputs: n_x.
-        n_theta: K, thetas a network, 2 at least.
-        n_zeta: L, zetas a block; more are taken where blocks are so few that G (L - 1) is below 2 (n_x + 1) or 64.
-        seeds: one a network.
+        n_theta: K, thetas per network, 2 at least.
+        n_zeta: L, zetas per block; more are taken where blocks are so few that G (L - 1) is below 2 (n_x + 1) or 64.
+        seeds: one per network.
 
     Examples:
         >>> from eiv.networks import NetworkStack, paper_network

@@ -89,7 +89,7 @@ def conditional_moments(mean: Tensor, variance: Tensor) -> Moments:
         \mathrm{epistemic} = E_\zeta \mathrm{Var}_\theta f
         = \frac{1}{P S} \sum_{p, s} v_s(\zeta'_p) + \frac1Q \sum_q \mathrm{Var}_s\, m_s(\zeta_q), \qquad
         \mathrm{aleatoric} = \mathrm{Var}_\zeta E_\theta f
-        = \frac{1}{Q - 1} \sum_q \big(\bar m(\zeta_q) - \bar{\bar m}\big)^2
+        = \frac1Q \sum_q \big(\bar m(\zeta_q) - \bar{\bar m}\big)^2
 
     Several networks are a mixture of S weight posteriors in equal parts, as for `unbiased_moments`.
 
@@ -102,13 +102,12 @@ def conditional_moments(mean: Tensor, variance: Tensor) -> Moments:
 
     Examples:
         >>> conditional_moments(torch.tensor([[1.0, 3.0]]), torch.tensor([[5.0]]))
-        Moments(mean=tensor(2.), epistemic=tensor(5.), aleatoric=tensor(2.))
+        Moments(mean=tensor(2.), epistemic=tensor(5.), aleatoric=tensor(1.))
 
     """
     pooled = mean.mean(0)  # Q x ...
     epistemic = variance.mean((0, 1)) + mean.var(0, correction=0).mean(0)
-    aleatoric = pooled.var(0) if len(pooled) > 1 else torch.zeros_like(epistemic)
-    return Moments(pooled.mean(0), epistemic, aleatoric)
+    return Moments(pooled.mean(0), epistemic, pooled.var(0, correction=0))
 
 
 def literal_moments(f: Tensor) -> Moments:

@@ -7,33 +7,64 @@ import errno
 import hashlib
 import os
 import re
+import stat
 import time
 import uuid
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 _PART = re.compile(r"\.[0-9a-f]{32}\.eiv-part")  # the name of a file that is being written
-_STALE = 3600.0  # seconds after which a temporary file belongs to a process that was killed
+_STALE = 3600.0  # seconds after which a temporary file is left over, where files cannot be locked
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a quota, a limit
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+}
+_only_new: ContextVar[frozenset[Path]] = ContextVar("_only_new", default=frozenset())
 
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A path to write to, beside `path`, which takes its place once the block has ended without an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(path.parent)
-    part = path.parent / f".{uuid.uuid4().hex}.eiv-part"
-    try:
-        yield part
-        with part.open("rb+") as file:
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException as error:
-        part.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in _FULL:
-            kept = "it is as it was before" if path.exists() else "nothing is left of it"
-            raise OSError(f"{path} could not be written, {kept}: {os.strerror(error.errno)}.") from error
-        raise
+    """A path to write to, beside `path`, which takes its place once the block has ended without an error.
+
+    A symbolic link is followed: the file that it points to is written, and the link stays. A file that is replaced
+    hands on its permissions. Missing folders are not made, and only plain files are replaced.
+    """
+    check_plain(path)
+    file = Path(os.path.realpath(path))
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {file.parent}.")
+    _sweep(file.parent)
+    mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else None
+    with contextlib.ExitStack() as stack:
+        try:
+            part = stack.enter_context(_new_part(file.parent, mode))
+        except OSError as error:
+            why = os.strerror(error.errno or 0)
+            raise type(error)(f"{path} cannot be written: {file.parent}: {why}.") from error
+        try:
+            yield part
+            with part.open("rb+") as written:
+                os.fsync(written.fileno())
+            if mode is not None:
+                part.chmod(mode)
+            check_plain(path)  # it may have become something else meanwhile
+            _put_in_place(part, file, path)
+        except BaseException as error:
+            part.unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.errno in _FULL:
+                kept = "it is as it was before" if path.exists() else "nothing is left of it"
+                raise OSError(f"{path} could not be written, {kept}: {os.strerror(error.errno)}.") from error
+            raise
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
@@ -42,15 +73,94 @@ def write_whole(path: Path, content: bytes | str) -> None:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+def check_plain(path: Path) -> None:
+    """Raise a ValueError where a path, or what its symbolic link points to, is there and is not a plain file."""
+    try:
+        kind = stat.S_IFMT(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if kind == stat.S_IFDIR:
+        raise ValueError(f"{path} is a folder; give the name of a file.")
+    if kind != stat.S_IFREG:
+        what = _KINDS.get(kind, "something else")
+        raise ValueError(f"{path} is {what}, and only plain files are written; give the name of a file.")
+
+
+@contextlib.contextmanager
+def only_new(path: Path) -> Iterator[None]:
+    """Inside the block a file at `path` is not replaced, also where it appears while another is being written."""
+    token = _only_new.set(_only_new.get() | {Path(os.path.realpath(path))})
+    try:
+        yield
+    finally:
+        _only_new.reset(token)
+
+
 def digest_of(path: Path) -> str:
     """The SHA-256 of a file's content, as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+@contextlib.contextmanager
+def _new_part(folder: Path, mode: int | None) -> Iterator[Path]:
+    """An empty file to write to, which is locked for as long as the block, or this process, lasts."""
+    while True:
+        part = folder / f".{uuid.uuid4().hex}.eiv-part"
+        number = os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666 if mode is None else mode & 0o777 | 0o600)
+        if fcntl is None:
+            os.close(number)
+            yield part
+            return
+        with os.fdopen(number, "rb") as lock:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if part.exists():  # and not swept away by another process before it was locked
+                yield part
+                return
+
+
+def _put_in_place(part: Path, file: Path, path: Path) -> None:
+    """Give a written file its name, by an exclusive link where nothing must be replaced."""
+    if file not in _only_new.get():
+        part.replace(file)
+        return
+    try:
+        try:
+            os.link(part, file)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links: an empty file holds the name
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL))
+            part.replace(file)
+        else:
+            part.unlink()
+    except FileExistsError:
+        raise FileExistsError(
+            f"{path} has appeared while this ran and is left as it is; use --force to replace it."
+        ) from None
+
+
 def _sweep(folder: Path) -> None:
-    """Remove what processes have left that were killed while they wrote."""
+    """Remove what processes have left that were killed while they wrote: their locks ended with them."""
     for part in folder.glob(".*.eiv-part"):
         with contextlib.suppress(OSError):
-            if _PART.fullmatch(part.name) and time.time() - part.stat().st_mtime > _STALE:
+            if not _PART.fullmatch(part.name):
+                continue
+            if fcntl is None:
+                _remove_if_old(part)
+                continue
+            with part.open("rb") as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:  # somebody writes
+                    continue
+                except OSError:  # a file system without locks
+                    _remove_if_old(part)
+                    continue
                 part.unlink()
+
+
+def _remove_if_old(part: Path) -> None:
+    if time.time() - part.stat().st_mtime > _STALE:
+        part.unlink()

@@ -10,22 +10,24 @@ from eiv.inputs.zeta import ZetaMixture, ZetaPosterior
 
 __all__ = ["matched_draws", "matched_noise", "matched_zetas"]
 
+_MOST_STRETCH = 1.25  # of draws of a mixture, along any direction
 _RIDGE = 1e-10  # of a correlation, for directions in which zeta does not vary
-FREEDOM = 2  # degrees of freedom per number from which on a covariance is matched as a whole, not near singular
+FREEDOM = 2  # covariances are matched in full from this many degrees of freedom per number on
 
 
-def matched_noise(noise: Tensor) -> Tensor:
+def matched_noise(noise: Tensor, correction: int = 1) -> Tensor:
     r"""Standard normal numbers whose mean is exactly zero and whose covariance within blocks is exactly one.
 
     .. math:: \frac{1}{G L} \sum_{g, l} e_{gl} = 0, \qquad
-              \frac{1}{G (L - 1)} \sum_{g, l} (e_{gl} - \bar e_g)(e_{gl} - \bar e_g)^T = I
+              \frac{1}{G (L - c)} \sum_{g, l} (e_{gl} - \bar e_g)(e_{gl} - \bar e_g)^T = I
 
     The least change that does it: the deviations from the means of the blocks are replaced by their polar factor, and
-    the mean over all blocks is taken off. With fewer degrees of freedom, G (L - 1) < 2 n, each number is scaled for
+    the mean over all blocks is taken off. With fewer degrees of freedom, G (L - c) < 2 n, each number is scaled for
     itself.
 
     Args:
         noise: `G x L x n`, L being 2 at least.
+        correction: c, 1 for draws, 0 for nodes of a rule with weights 1 / L.
 
     Returns:
         The same shape.
@@ -38,29 +40,31 @@ def matched_noise(noise: Tensor) -> Tensor:
     """
     values = noise.double()
     means = values.mean(1, keepdim=True)
-    gaps, freedom = values - means, noise.shape[0] * (noise.shape[1] - 1)
+    gaps, freedom = values - means, noise.shape[0] * (noise.shape[1] - correction)
     if freedom >= FREEDOM * noise.shape[2]:
         left, _, right = torch.linalg.svd(gaps.flatten(0, 1), full_matrices=False)
         gaps = freedom**0.5 * (left @ right).view_as(gaps)
     else:
-        gaps = gaps * (freedom / gaps.square().sum((0, 1))).sqrt()
+        total = gaps.square().sum((0, 1))
+        gaps = gaps * torch.where(total > 0, freedom / total, 1.0).sqrt()  # a single node has no spread
     return (means - means.mean(0) + gaps).to(noise.dtype)
 
 
-def matched_zetas(inputs: ZetaPosterior, noise: Tensor) -> Tensor:
+def matched_zetas(inputs: ZetaPosterior, noise: Tensor, correction: int = 1) -> Tensor:
     r"""Zetas of each row with exactly the mean and, within blocks, the covariance of its posterior.
 
     .. math:: \zeta_{gl} = m + A (z_{gl} - \bar z), \qquad A S A^T = C, \qquad
-              S = \frac{1}{G (L - 1)} \sum_{g, l} (z_{gl} - \bar z_g)(z_{gl} - \bar z_g)^T
+              S = \frac{1}{G (L - c)} \sum_{g, l} (z_{gl} - \bar z_g)(z_{gl} - \bar z_g)^T
 
     For f that is linear in zeta neither the mean nor the aleatoric part then has a random error. Draws z of a normal
     posterior come out so by themselves, from `matched_noise`; those of a mixture are moved, each row for itself; with
-    fewer than two degrees of freedom G (L - 1) per noisy feature, only the variances are matched. Draws of a posterior
-    of the user's own are left as they are.
+    fewer than two degrees of freedom per feature, only the variances are matched. Draws of a mixture that would have to
+    be stretched by more than a quarter, and those of a posterior of the user's own, are left as they are.
 
     Args:
         inputs: the posterior of zeta given x, `rows x n_x`.
         noise: base noise that serves all rows, `G x L x n_base`, its first n_x numbers from `matched_noise`.
+        correction: c, as for `matched_noise`.
 
     Returns:
         `rows x G x L x n_x`.
@@ -75,17 +79,19 @@ def matched_zetas(inputs: ZetaPosterior, noise: Tensor) -> Tensor:
     drawn = inputs.draw(noise.flatten(0, 1).expand(len(inputs.mean), -1, -1))
     zeta: Tensor = drawn.unflatten(1, noise.shape[:2])
     is_mixture = isinstance(inputs, ZetaMixture) and inputs.means.shape[-2] > 1
-    noisy, freedom = list(inputs.noisy), noise.shape[0] * (noise.shape[1] - 1)
+    noisy, freedom = list(inputs.noisy), noise.shape[0] * (noise.shape[1] - correction)
     if not (is_mixture and inputs.matchable and noisy):
         return zeta
     values = zeta[..., noisy].double()
     gaps = (values - values.mean(2, keepdim=True)).flatten(1, 2)  # rows x G L x noisy
     sample = gaps.mT @ gaps / freedom
     wanted = inputs.covariance[..., noisy, :][..., noisy].double()
-    if freedom < FREEDOM * len(noisy):
+    if freedom < FREEDOM * zeta.shape[-1]:  # not of the noisy features, which may be others for other rows
         sample, wanted = (matrix.diagonal(dim1=-2, dim2=-1).diag_embed() for matrix in (sample, wanted))
-    moved = (values - values.mean((1, 2), keepdim=True)).flatten(1, 2) @ _change(sample, wanted).mT
-    zeta[..., noisy] = (inputs.mean[:, None, None, noisy].double() + moved.view_as(values)).to(zeta.dtype)
+    change, mild = _change(sample, wanted)
+    moved = (values - values.mean((1, 2), keepdim=True)).flatten(1, 2) @ change.mT
+    matched = inputs.mean[:, None, None, noisy].double() + moved.view_as(values)
+    zeta[..., noisy] = torch.where(mild[:, None, None, None], matched, values).to(zeta.dtype)
     return zeta
 
 
@@ -115,8 +121,12 @@ def matched_draws(draws: Tensor, moments: Moments) -> Tensor:
     return moments.mean + torch.where(std > 0, wanted / std, 1.0) * (draws - mean)
 
 
-def _change(sample: Tensor, wanted: Tensor) -> Tensor:
-    """The matrices A with A S A^T = C, `rows x n x n`, by Cholesky factors of both in units of C's spread."""
+def _change(sample: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """The matrices A with A S A^T = C, `rows x n x n`, and whether they move draws but a little, `rows`.
+
+    By Cholesky factors in units of C's spread. A component that none of the draws has met makes S much smaller than C;
+    to stretch the draws of the others over the gap between them would put zetas where the posterior has none.
+    """
     spread = wanted.diagonal(dim1=-2, dim2=-1).sqrt()
     spread = torch.where(spread > 0, spread, 1.0)
     unit = spread.unsqueeze(-1) * spread.unsqueeze(-2)
@@ -124,7 +134,10 @@ def _change(sample: Tensor, wanted: Tensor) -> Tensor:
     (of_sample, bad_sample), (of_wanted, bad_wanted) = (
         torch.linalg.cholesky_ex(matrix / unit + ridge) for matrix in (sample, wanted)
     )
-    change = torch.linalg.solve_triangular(of_sample, of_wanted.expand_as(of_sample), upper=False, left=False)
+    of_wanted = of_wanted.expand_as(of_sample)
+    relative = torch.linalg.solve_triangular(of_sample, of_wanted, upper=False)  # its singular values are those of A
+    sizes = torch.linalg.svdvals(relative.nan_to_num())
+    mild = (sizes.amax(-1) <= _MOST_STRETCH) & (sizes.amin(-1) >= 1 / _MOST_STRETCH)
+    change = torch.linalg.solve_triangular(of_sample, of_wanted, upper=False, left=False)
     change = change * (spread.unsqueeze(-1) / spread.unsqueeze(-2))
-    failed = ((bad_sample > 0) | (bad_wanted > 0))[..., None, None]
-    return torch.where(failed, torch.eye(wanted.shape[-1], dtype=wanted.dtype, device=wanted.device), change)
+    return change.nan_to_num(), mild & (bad_sample == 0) & (bad_wanted == 0)

@@ -63,7 +63,8 @@ def image(figure: Figure, kind: str) -> bytes:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure as SVG and as PNG, `path` without its ending."""
+    """Write a figure as SVG and as PNG, `path` without its ending; its folder is made."""
+    path.parent.mkdir(exist_ok=True)
     for kind in ("svg", "png"):
         write_whole(path.with_suffix(f".{kind}"), image(figure, kind))
 

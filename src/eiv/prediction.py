@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
-from eiv.validation import check_option, check_random_generator
+from eiv.validation import check_level, check_option, check_random_generator
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,8 +141,7 @@ class Prediction:
             (array([-1.0000...]), array([1.0000...]))
 
         """
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
+        check_level("level", level)
         check_option("method", method, ("moment", "quantile"))
         self._check_of(of)
         if method == "quantile":
@@ -180,7 +179,8 @@ class Prediction:
     def _quantiles(self, probabilities: Array, of: Of) -> Array:
         draws = self._kept_draws()
         if of == "function":
-            return np.asarray(np.quantile(draws, probabilities, axis=0), dtype=float)
+            # A function of the draws' distribution alone: draws that each stand there five times give the same.
+            return np.asarray(np.quantile(draws, probabilities, axis=0, method="averaged_inverted_cdf"), dtype=float)
         flat_draws = draws.reshape(len(draws), -1)
         noise = np.broadcast_to(self.noise, self.mean.shape).reshape(-1)
         found = np.empty((probabilities.size, flat_draws.shape[1]))

@@ -104,8 +104,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         standardise: whether X and y are brought to mean 0 and standard deviation 1 first, and their errors with them.
         device: "auto" (a GPU where there is one), "cpu", "cuda" or "cuda:N".
         dtype: "float32" or "float64".
-        precision: of the matrix products. "auto": TF32 on a GPU, float32 on the CPU; "float32": that everywhere;
-            "bfloat16": in training, operands rounded to 8 bits, faster for wide networks (see `docs/benchmarks.md`).
+        precision: of the matrix products in training. "auto": TF32 on a GPU, float32 on the CPU; "float32": that
+            everywhere; "bfloat16": operands rounded to 8 bits, faster for wide networks (see `docs/benchmarks.md`).
         random_state: seed; the same one gives the same numbers on the same machine.
         verbose: whether training shows a progress bar.
 
@@ -120,7 +120,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         x_quantiles_: `5 x n_x`, the least value of each feature in the training rows, its 5 %, 50 % and 95 % quantiles
             and its greatest value.
         x_err_median_: `n_x`, the median error of each feature in the training rows.
-        y_err_median_: `n_y`, the median known error of the training labels; zeros where none was given.
+        y_err_median_: `n_y`, the median of the known errors of training labels that are above zero; 0 without any.
         input_prior_: the input prior, where it was learned as it was found.
         y_noise_: `n_y`, sigma_y in units of y (the root mean square over the networks).
         loss_curve_: `epochs x n_networks`, the course of eq. (mcloss).
@@ -151,11 +151,11 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         "recipe": v.option(*RECIPES),
         "zeta_draws": v.or_none(v.option("auto", *ZETA_DRAWS)),
         "posterior": v.or_none(v.option(*FAMILIES)),
-        "hidden_units": v.or_none(v.integer(1)),
-        "n_hidden": v.or_none(v.integer(1)),
+        "hidden_units": v.or_none(v.integer(1, 10**8)),
+        "n_hidden": v.or_none(v.integer(1, 100)),
         "dropout": v.or_none(v.real(0, below=1)),
         "weight_penalty": v.or_none(v.real(0)),
-        "epochs": v.or_none(v.integer(1)),
+        "epochs": v.or_none(v.integer(1, 10**6)),
         "batch_size": v.or_none(v.integer(1)),
         "learning_rate": v.or_none(v.real(0, exclusive=True)),
         "learning_rate_decay": v.or_none(v.real(0, below=1.0001)),
@@ -163,9 +163,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         "y_noise_init": v.or_none(v.real(0, exclusive=True)),
         "y_noise_every": v.or_none(v.integer(1)),
         "held_out": v.or_none(v.real(0, below=1)),
-        "n_zeta": v.or_none(v.integer(1)),
-        "n_theta": v.or_none(v.integer(2)),
-        "n_networks": v.integer(1),
+        "n_zeta": v.or_none(v.integer(1, 10**4)),
+        "n_theta": v.or_none(v.integer(2, 10**5)),
+        "n_networks": v.integer(1, 1000),
         "standardise": v.flag(),
         "dtype": v.option(*DTYPES),
         "precision": v.option(*PRECISIONS),
@@ -485,6 +485,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if len(constant):
             which = f" in column {(self._output_names or range(len(constant) + constant[0]))[constant[0]]}"
             raise ValueError(f"y is constant{which if outputs.shape[1] > 1 else ''}: there is nothing to fit.")
+        v.check_spread("X", x, getattr(self, "feature_names_in_", None))
+        v.check_spread("y", outputs, self._output_names)
         self.n_outputs_ = outputs.shape[1]
         self._x_spread = x.std(0)
         y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape)
@@ -498,7 +500,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             check_plausible(name, x, errors, names, classical=classical, constant_left_out=self.standardise)
         self.x_quantiles_ = np.quantile(x, X_QUANTILES, axis=0)
         self.x_err_median_ = np.median(standard_deviations(errors), axis=0)
-        self.y_err_median_ = np.zeros(self.n_outputs_) if y_errors is None else np.median(y_errors, axis=0)
+        self.y_err_median_ = np.zeros(self.n_outputs_) if y_errors is None else v.median_above_zero(y_errors)
         return Table(x, errors, outputs, y_errors)
 
     def _errors(self, name: str, errors: Any, n_rows: int | None = None) -> Array:

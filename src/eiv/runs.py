@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import platform
 import queue
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +30,7 @@ __all__ = ["MixedResultsError", "Unit", "read_unit", "run_units"]
 
 _FOLDER = "stacks"  # of single results
 _UNITS_ON_A_GPU = 3  # one alone leaves it idle while Python prepares the next step
+_LOOK_EVERY = 0.5  # seconds after which a worker looks whether its parent is there
 _FORMAT = 2  # 2: predictions without common noise, simulated sets of the reproduction drawn anew
 
 
@@ -153,6 +156,7 @@ def _write(folder: Path, unit: Unit, tables: dict[str, pd.DataFrame], seconds: d
     }
     records = {name: table.to_dict("records") for name, table in tables.items()}
     content = {"identity": _identity(unit), "provenance": provenance, "tables": records}
+    (folder / _FOLDER).mkdir(parents=True, exist_ok=True)
     write_whole(folder / _FOLDER / f"{unit.key}.json", json.dumps(content))
 
 
@@ -185,18 +189,48 @@ def _run(todo: Sequence[Unit], folder: Path, console: Console, done: float, alon
         else {"backend": "threading", "n_jobs": 1 if alone else _UNITS_ON_A_GPU}
     )
     with _messages(across_processes=processes) as messages, joblib.parallel_config(**options):
-        work = partial(_run_unit, folder=folder, messages=messages, n_threads=1 if processes else None)
+        work = partial(_run_unit, folder=folder, messages=messages, parent=os.getpid() if processes else None)
         finished = joblib.Parallel(return_as="generator_unordered")(joblib.delayed(work)(unit) for unit in todo)
         with _progress(console, todo, done, messages):
             for _ in finished:
                 pass
 
 
-def _run_unit(unit: Unit, folder: Path, messages: _Queue, n_threads: int | None) -> None:
-    if n_threads is not None:
-        torch.set_num_threads(n_threads)
+def _run_unit(unit: Unit, folder: Path, messages: _Queue, parent: int | None) -> None:
+    """Run a unit and write what came out; with a `parent`, in one of its worker processes."""
+    if parent is not None:
+        _end_with(parent)
+        torch.set_num_threads(1)
     tables, seconds = unit.run(lambda share: messages.put((unit.key, share)))
     _write(folder, unit, tables, seconds)
+
+
+@functools.cache  # one watch per process
+def _end_with(parent: int) -> None:
+    """End this process when the one with the number `parent`, which has started it, is gone, however it ended.
+
+    A thread that looks, on every system: the death signal of Linux follows the thread that started a process, and
+    joblib starts some from threads that end early.
+    """
+    starter = os.getppid()  # `parent`, or a process of Python's between the two, which ends with it
+
+    def watch() -> None:
+        while os.getppid() == starter and _is_there(parent):
+            time.sleep(_LOOK_EVERY)
+        os._exit(1)
+
+    if os.name == "posix":
+        threading.Thread(target=watch, daemon=True).start()
+
+
+def _is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 @contextlib.contextmanager
@@ -204,10 +238,20 @@ def _messages(across_processes: bool) -> Iterator[_Queue]:
     if not across_processes:
         yield queue.Queue()
         return
-    from multiprocessing import Manager  # noqa: PLC0415  (starts a process)
+    from multiprocessing.managers import SyncManager  # noqa: PLC0415  (starts a process)
 
-    with Manager() as manager:
+    manager = SyncManager()
+    manager.start(_start_manager, (os.getpid(),))
+    with manager:
         yield manager.Queue()
+
+
+def _start_manager(parent: int) -> None:
+    """Leave it to the parent, which hears of them too, to answer the signals that a whole group of processes gets."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    _end_with(parent)
 
 
 @contextlib.contextmanager

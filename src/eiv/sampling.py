@@ -12,7 +12,7 @@ from torch import Tensor
 
 from eiv.decomposition import Moments, conditional_moments, literal_moments, unbiased_moments
 from eiv.inputs.draws import ZetaDraws
-from eiv.inputs.nodes import nodes_of_rule
+from eiv.inputs.nodes import nearest_nodes, nodes_of_rule
 from eiv.inputs.zeta import ZetaPosterior
 from eiv.matching import matched_draws, matched_noise, matched_zetas
 from eiv.networks import values_at_once
@@ -74,8 +74,8 @@ class BlockSampler:
     serve all rows, whether they are predicted alone or together.
 
     A random error of the draws would therefore be an error of all rows, which three things keep out. The zetas of a row
-    are spread evenly and matched to the mean and the covariance of its posterior (`eiv.matching`): for f linear in zeta
-    no error is left. Where the family knows mean and variance of f over theta in closed form
+    are spread evenly and matched to the mean and the covariance of its posterior (`eiv.matching`): for f linear in up
+    to 50 features no error is left. Where the family knows mean and variance of f over theta in closed form
     (`StackPosterior.in_closed_form`), no theta is drawn for the moments, and zetas are nodes of a rule, the same for
     every seed: G L for the mean over theta, G for the variance, which takes more time and varies less. Draws then add
     to the mean at each of the G L zetas what thetas of their own move f by at the nearest of the G. For other families
@@ -131,8 +131,9 @@ class BlockSampler:
         if self.n_zeta == 1:  # exact inputs: the zeta of all blocks is the same
             nodes, thetas, near = [inputs.mean.unsqueeze(0)] * 2, [slice(None)], torch.zeros(1, 1, dtype=torch.long)
         else:
-            of_mean, of_spread, near = nodes_of_rule(self.n_blocks, self.n_zeta, self._n_base(inputs))
-            nodes = [self._at_nodes(inputs, rule) for rule in (of_mean, of_spread)]
+            rules = [nodes_of_rule(n, self._n_base(inputs)) for n in (self.n_blocks * self.n_zeta, self.n_blocks)]
+            near = nearest_nodes(*rules) if keep_draws else torch.empty(0)
+            nodes = [self._matched(inputs, rule.to(inputs.mean).unsqueeze(0), correction=0) for rule in rules]
             thetas = [slice(g, g + 1) for g in range(self.n_blocks)]
         draws = [self._thetas(which) if keep_draws else None for which in thetas]
         tasks: list[Callable[[], Any]] = [partial(_mean, posterior, zeta) for zeta in nodes[0].split(self.n_zeta)]
@@ -145,10 +146,6 @@ class BlockSampler:
         of_block = [mean[:, chosen].unsqueeze(1) for chosen in near]  # S x 1 x L x rows x n_y
         moved = [(f + spread.moves.unsqueeze(2)).flatten(0, 2) for f, spread in zip(of_block, spreads, strict=True)]
         return Sampled(moments, matched_draws(torch.cat(moved), moments))
-
-    def _at_nodes(self, inputs: ZetaPosterior, rule: Tensor) -> Tensor:
-        """Zetas at the nodes of a rule, `n x n_base`, matched to each row: `n x rows x n_x`."""
-        return self._matched(inputs, rule.to(inputs.mean).unsqueeze(0))
 
     def _draws(self, inputs: ZetaPosterior) -> Tensor:
         """Draw f for `inputs`, `rows x n_x`: `S x G x A x L x rows x n_y`."""
@@ -193,11 +190,12 @@ class BlockSampler:
         """The numbers behind a zeta, whatever posterior a row has: of several features one more, for a component."""
         return max(self.n_inputs + (self.n_inputs > 1), inputs.n_base)
 
-    def _matched(self, inputs: ZetaPosterior, noise: Tensor) -> Tensor:
+    def _matched(self, inputs: ZetaPosterior, noise: Tensor, correction: int = 1) -> Tensor:
         """Zetas for base noise `G x L x n_base`, matched to each row: `G L x rows x n_x`."""
         if inputs.matchable:
-            noise = torch.cat([matched_noise(noise[..., : self.n_inputs]), noise[..., self.n_inputs :]], dim=-1)
-        zetas: Tensor = matched_zetas(inputs, noise).flatten(1, 2).transpose(0, 1)
+            own = matched_noise(noise[..., : self.n_inputs], correction)
+            noise = torch.cat([own, noise[..., self.n_inputs :]], dim=-1)
+        zetas: Tensor = matched_zetas(inputs, noise, correction).flatten(1, 2).transpose(0, 1)
         return zetas
 
 

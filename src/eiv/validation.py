@@ -21,11 +21,14 @@ class Constraint:
     words: str
 
 
-def integer(minimum: int) -> Constraint:
-    """A whole number from `minimum` up."""
+def integer(minimum: int, maximum: int | None = None) -> Constraint:
+    """A whole number from `minimum` up, to `maximum` where there is one."""
+    most = math.inf if maximum is None else maximum
     return Constraint(
-        lambda value: isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= minimum,
-        f"a whole number of at least {minimum}",
+        lambda value: (
+            isinstance(value, int | np.integer) and not isinstance(value, bool) and minimum <= int(value) <= most
+        ),
+        f"a whole number of at least {minimum}" + ("" if maximum is None else f" and at most {maximum:,}"),
     )
 
 
@@ -78,6 +81,29 @@ def check_option(name: str, value: object, known: Sequence[str]) -> None:
     check(name, value, option(*known))
 
 
+def check_level(name: str, level: float) -> None:
+    """Raise a ValueError where a probability has no interval with finite ends."""
+    if not 0 < level < 1:
+        raise ValueError(f"{name} must lie between 0 and 1, got {level!r}.")
+    if (1 + level) / 2 == 1:
+        raise ValueError(f"{name} must not be so near to 1 that half of the rest rounds to 0, got {level!r}.")
+
+
+def check_spread(name: str, values: Array, names: Sequence[str] | None) -> None:
+    """Raise a ValueError where the standard deviation of a column of `values`, `rows x columns`, is not a number.
+
+    The squares of such values overflow, or those of their differences are 0.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        spreads, differs = values.std(0), values.min(0) < values.max(0)
+    for j in np.flatnonzero(~np.isfinite(spreads) | ((spreads == 0) & differs)).tolist():
+        column = f" in column {names[j]!r}" if names is not None else f" in column {j}" if values.shape[1] > 1 else ""
+        raise ValueError(
+            f"{name}: the values{column} reach from {values[:, j].min():.3g} to {values[:, j].max():.3g}, and their "
+            "spread cannot be computed; give them in another unit."
+        )
+
+
 def check_random_generator(random_state: int | np.random.Generator | None) -> np.random.Generator:
     """A generator of random numbers for `random_state`."""
     return np.random.default_rng(random_state)
@@ -118,6 +144,11 @@ def check_y_err(y_err: Any, shape: tuple[int, ...]) -> Array:
     if not np.isfinite(errors).all() or (errors < 0).any():
         raise ValueError("y_err must hold finite standard deviations of at least 0.")
     return np.broadcast_to(errors, shape).copy()
+
+
+def median_above_zero(errors: Array) -> Array:
+    """The median of each column of `errors`, `rows x n`, over the rows that have one; 0 where none has."""
+    return np.array([np.median(column[column > 0]) if column.any() else 0.0 for column in errors.T])
 
 
 def in_feature_order(name: str, errors: Any, feature_names: Sequence[str] | None) -> Any:

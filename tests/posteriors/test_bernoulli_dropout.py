@@ -20,10 +20,11 @@ def streams(n_networks=2, dtype=torch.float32):
 def test_a_row_has_one_mask_that_its_zetas_share(dtype):
     posterior = small_posterior(dtype=dtype, hidden_units=32)
     f = posterior.evaluate(posterior.draw(streams(dtype=dtype), 6), torch.ones(2, 6, 5, 1, dtype=dtype)).squeeze(-1)
-    assert torch.equal(f, f[:, :, :1].expand_as(f))
-    for values in f[:, :, 0]:
-        assert len(values.unique()) == 6
-    assert not (f[0] == f[1]).any()
+    f = f.detach()
+    rounding = 100 * torch.finfo(dtype).eps * f.abs().max()  # a matrix product may round each place differently
+    assert (f - f[:, :, :1]).abs().max() < rounding
+    values = f[:, :, 0].flatten()  # two networks of six rows, each with a mask of its own
+    assert torch.pdist(values[:, None]).min() > 50 * rounding
 
 
 def test_masks_keep_the_right_share_and_have_mean_one():

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
-from eiv.cli import datasets, explain, fit, info, predict, report, reproduce, study  # noqa: F401  (each adds its command)
-from eiv.cli.app import app, complain, show_warning
-from eiv.cli.app import console as console
-from eiv.cli.app import errors as errors
+try:
+    from eiv.cli import datasets, explain, fit, info, predict, report, reproduce, study  # noqa: F401  (each adds its command)
+    from eiv.cli.app import app, complain, ending_signals, replace_unknown_characters, show_warning
+    from eiv.cli.app import console as console
+    from eiv.cli.app import errors as errors
+except KeyboardInterrupt:  # these imports take some tenths of a second, before any command has begun
+    sys.stderr.write("interrupted: nothing was written.\n")
+    raise SystemExit(130) from None
 
 
 def main() -> None:
     """Run the command line; an error that the user can do something about is one sentence and exit status 2."""
-    with warnings.catch_warnings():
+    replace_unknown_characters()
+    with ending_signals(), warnings.catch_warnings():
         warnings.showwarning = show_warning
         try:
             app()

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import io
 import os
+import re
+import signal
+import sys
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +20,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 import eiv
-
-INTERRUPTED = 130  # exit status after Ctrl-C, as a shell has it
+from eiv.files import check_plain, only_new
 
 app = typer.Typer(
     name="eiv",
@@ -29,8 +35,33 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-console = Console()
-errors = Console(stderr=True)
+
+
+class Talk(Console):
+    """A console whose reader may leave, and that a name from a table cannot command: the work is what counts."""
+
+    def on_broken_pipe(self) -> None:
+        """Say nothing more where nobody listens, instead of ending the command."""
+        self.quiet = True
+        with contextlib.suppress(OSError, ValueError):  # no descriptor
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.file.fileno())
+            os.close(nowhere)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Words to show, without the characters that would command a terminal."""
+        return super().render_str(harmless(text), **options)
+
+
+def harmless(text: str) -> str:
+    """The text with a sign in the place of each character that commands a terminal or turns the order of writing."""
+    return _COMMANDS.sub("\ufffd", text)
+
+
+_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+console = Talk()
+errors = Talk(stderr=True)
 
 
 @app.callback(invoke_without_command=True)
@@ -64,13 +95,14 @@ def small_table(title: str, words: Iterable[str], numbers: Iterable[str]) -> Tab
 
 def check_output(out: Path, force: bool, *inputs: Path) -> None:
     """Raise a ValueError where a file would be lost, before any work is done."""
-    if out.is_dir():
-        raise ValueError(f"{out} is a folder; give the name of a file.")
+    check_plain(out)
     if any(out.exists() and path.exists() and out.samefile(path) for path in inputs):
         raise ValueError(f"{out} is an input; choose another name for the output.")
     if out.exists() and not force:
         raise ValueError(f"{out} is there already; use --force to replace it.")
-    folder = next(folder for folder in out.absolute().parents if folder.exists())  # others are made
+    folder = Path(os.path.realpath(out)).parent
+    if not folder.exists():
+        raise FileNotFoundError(f"{out} cannot be written: there is no folder {folder}.")
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass
@@ -78,18 +110,70 @@ def check_output(out: Path, force: bool, *inputs: Path) -> None:
         raise OSError(f"{out} cannot be written: {folder}: {os.strerror(error.errno or 0)}.") from error
 
 
+def replace_unknown_characters() -> None:
+    """Let both streams replace what the terminal's encoding does not have, instead of failing."""
+    codecs.register_error("eiv", _alike)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors != "eiv":
+            stream.reconfigure(errors="eiv")
+
+
+def _alike(error: UnicodeError) -> tuple[str, int]:
+    """A character of the same width for each that cannot be encoded."""
+    assert isinstance(error, UnicodeEncodeError)
+    found = error.object[error.start : error.end]
+    return "".join("#" if "\u2588" <= sign <= "\u258f" else _ALIKE.get(sign, "?") for sign in found), error.end
+
+
+_ALIKE = {"–": "-", "—": "-", "−": "-", "…": ".", "×": "x", "ζ": "z", "θ": "t", "σ": "s", "·": "."}
+
+
+class Ended(KeyboardInterrupt):
+    """Another signal that asks the command to end, such as the one of `kill` or of a terminal that is closed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
 @contextlib.contextmanager
-def interruptible(out: Path | None) -> Iterator[None]:
-    """End at Ctrl-C with a sentence on what was kept: outputs appear whole or not at all."""
+def ending_signals() -> Iterator[None]:
+    """Take SIGTERM and SIGHUP as Ctrl-C is taken, so that they clean up as it does; with nohup, SIGHUP is ignored."""
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    numbers = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():  # which alone can set them
+        numbers = []
+
+    def end(number: int, _: object) -> None:
+        for again in numbers:  # a shell sends SIGHUP twice; the second must not disturb the cleaning up
+            signal.signal(again, signal.SIG_IGN)
+        raise Ended(number)
+
+    try:
+        for number in numbers:
+            signal.signal(number, end)
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def interruptible(out: Path | None, force: bool = True) -> Iterator[None]:
+    """End at Ctrl-C with a sentence on what was kept: outputs appear whole or not at all.
+
+    Without `force`, a file that appears as `out` inside the block is not replaced.
+    """
     before = _stamp(out)
     try:
-        yield
-    except KeyboardInterrupt:
+        with contextlib.nullcontext() if force or out is None else only_new(out):
+            yield
+    except KeyboardInterrupt as error:
         kept = "nothing was written"
         if out is not None:
             state = "is complete" if _stamp(out) != before else "is as it was before" if before else "was not written"
             kept = f"{out} {state}, nothing else is left"
-        raise _interrupted(kept) from None
+        raise _interrupted(kept, error) from None
 
 
 @contextlib.contextmanager
@@ -97,14 +181,16 @@ def resumable(folder: Path) -> Iterator[None]:
     """End a long run at Ctrl-C with a sentence on what was kept: results of single units, each written whole."""
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         kept = f"finished units are kept in {folder}, and the same command goes on there"
-        raise _interrupted(kept if folder.exists() else "no unit was finished, nothing was written") from None
+        kept = kept if folder.exists() else "no unit was finished, nothing was written"
+        raise _interrupted(kept, error) from None
 
 
-def _interrupted(kept: str) -> typer.Exit:
+def _interrupted(kept: str, error: KeyboardInterrupt) -> typer.Exit:
+    """The exit status is 128 and the number of the signal, as a shell has it: 130 after Ctrl-C."""
     errors.print(f"[bold red]interrupted:[/] {escape(kept)}.", highlight=False, soft_wrap=True)
-    return typer.Exit(INTERRUPTED)
+    return typer.Exit(128 + (error.number if isinstance(error, Ended) else signal.SIGINT))
 
 
 def _stamp(out: Path | None) -> tuple[int, int] | None:

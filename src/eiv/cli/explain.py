@@ -63,15 +63,15 @@ def explain(
     For each input: its value, its error, and how much of the uncertainty that error causes, beside what the training
     rows leave open about the curve and the noise of a label, that is a measured value.
     """
-    with interruptible(out):
+    with interruptible(out, force):
         from eiv.cli.modeltable import ModelTable  # noqa: PLC0415  (slow to import)
         from eiv.report.contributions import Budget  # noqa: PLC0415
         from eiv.report.figures import shortened  # noqa: PLC0415
         from eiv.report.sample import single_outputs  # noqa: PLC0415
         from eiv.tables import open_table  # noqa: PLC0415
+        from eiv.validation import check_level  # noqa: PLC0415
 
-        if not 0 < level < 1:
-            raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
+        check_level("--level", level)
         if out is not None:
             if out.suffix.lower() not in _KINDS:
                 raise ValueError(
@@ -87,17 +87,21 @@ def explain(
         predictions = single_outputs(table.predict(chosen, good))
         table.model.set_params(n_theta=max(_THETAS, table.model.settings_.n_theta))
         drawn = single_outputs(table.predict(chosen, good, budget=True))
-        _show_inputs(table, chosen, row)
         known = table.label_errors.values(chosen, good)
         of_labels = [0.0] * len(predictions) if known is None else known[0].tolist()
-        for name, p, many, y_error in zip(table.outputs, predictions, drawn, of_labels, strict=True):
-            budget = Budget.of(replace(p, shares=many.shares), table.features)
+        budgets = [
+            Budget.of(replace(p, shares=many.shares), table.features)
+            for p, many in zip(predictions, drawn, strict=True)
+        ]
+        if out is not None:  # of one output, and before anything is printed: whoever reads that may have gone
+            words = f"{shortened(table.outputs[0])} = {predictions[0].mean[0]:.4g}, u = {budgets[0].total:.3g}"
+            _draw(out, budgets[0], f"{data.name}, row {row}\n{words}")
+        _show_inputs(table, chosen, row)
+        for name, p, budget, y_error in zip(table.outputs, predictions, budgets, of_labels, strict=True):
             _show_prediction(name, p, level, y_error)
             _show_budget(name, budget, _errors(table, chosen))
-            if out is not None:
-                _draw(
-                    out, budget, f"{data.name}, row {row}\n{shortened(name)} = {p.mean[0]:.4g}, u = {budget.total:.3g}"
-                )
+        if out is not None:
+            console.print(f"Picture: {escape(str(out))}", highlight=False)
 
 
 def _row(table: ModelTable, number: int) -> Rows:
@@ -132,6 +136,7 @@ def _errors(table: ModelTable, row: Rows) -> Array:
 def _show_inputs(table: ModelTable, row: Rows, number: int) -> None:
     low, high = table.model.x_quantiles_[0], table.model.x_quantiles_[-1]
     place = f"{table.source.path}, row {number} ({table.source.place(number - 1)})"
+    console.print(f"Rows: {table.source.n_rows:,} in the table, 1 explained.", highlight=False)
     shown = Table(title=escape(place), title_justify="left")
     for heading in ("input", "value", "error", "in training"):
         shown.add_column(heading, overflow="fold", justify="left" if heading == "input" else "right")
@@ -193,4 +198,3 @@ def _draw(out: Path, budget: Budget, title: str) -> None:
     from eiv.report.figures import budget_figure  # noqa: PLC0415
 
     write_whole(out, image(budget_figure(budget, title), out.suffix.lower()[1:]))
-    console.print(f"Picture: {escape(str(out))}", highlight=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -112,7 +113,7 @@ def fit(
         "decimal": decimal,
         "settings": settings,
     }
-    with interruptible(out):
+    with interruptible(out, force):
         _fit(data, {name: value for name, value in given.items() if value != []}, config, out, force)
 
 
@@ -137,10 +138,13 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
         **{"recipe": options.recipe} | options.settings,
     )
     train, test = _split(table, options)
+    n_fitted = len(train) if not options.refit else len(table.y)
+    _show_rows(table, n_fitted)
     final, scored = _fitted(model, table, train, test, options.refit)
     scores = None if scored is None else _scores(scored, table, test)
-    n_fitted = len(train) if not options.refit else len(table.y)
-    notes = {"data": data.name, "data_sha256": digest} | _notes(table, options, scores, n_fitted)
+    notes = {"data": data.name.encode(errors="replace").decode(), "data_sha256": digest} | _notes(
+        table, options, scores, n_fitted
+    )
     save_model(final, out, notes)  # before anything more is printed: whoever reads that may have gone
     if scores is not None:
         _show_scores(scores, table)
@@ -157,6 +161,9 @@ def _split(table: TrainingTable, options: FitOptions) -> tuple[NDArray[np.intp],
         if options.holdout > 0:
             console.print("Too few rows or groups to hold some out: there will be no scores.")
         return rows, rows[:0]
+    if math.ceil(options.holdout * n_groups) >= n_groups:
+        what = "rows" if table.groups is None else "groups"
+        raise ValueError(f"--holdout {options.holdout:g} leaves none of {n_groups} {what} to learn from; give less.")
     kind = ShuffleSplit if table.groups is None else GroupShuffleSplit
     splitter = kind(1, test_size=options.holdout, random_state=options.seed)
     train, test = next(splitter.split(table.X, table.y, table.groups))
@@ -221,6 +228,16 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
     console.print(shown)
     if table.spec.is_exact:
         console.print("No errors of the inputs were given (--x-err), so they are taken as exact.")
+
+
+def _show_rows(table: TrainingTable, n_fitted: int) -> None:
+    """How many rows there were, and what becomes of them."""
+    held_out = len(table.y) - n_fitted
+    between = f"{held_out:,} held out, " if held_out else ""
+    console.print(
+        f"Rows: {table.missing.n_rows:,} read, {n_fitted:,} learned from, {between}{table.missing.n_bad:,} left out.",
+        highlight=False,
+    )
 
 
 def _show_scores(scores: dict[str, float], table: TrainingTable) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from eiv.cli.app import app, console, interruptible
+from eiv.cli.app import app, console, harmless, interruptible
 
 
 @app.command()
@@ -26,7 +27,7 @@ def info(
 
         header = read_header(model)
         if as_json:
-            typer.echo(json.dumps(header, indent=2, ensure_ascii=False))
+            typer.echo(_as_json(header))
             return
         shown = Table(title=f"{escape(str(model))}", title_justify="left", show_header=False)
         shown.add_column("")
@@ -35,3 +36,10 @@ def info(
             for name, value in header_lines(header):
                 shown.add_row(name, escape(value))
         console.print(shown)
+
+
+def _as_json(header: dict[str, Any]) -> str:
+    """The header as it is: what a terminal could not show, or would obey, is written as an escape."""
+    text = json.dumps(header, indent=2, ensure_ascii=False)
+    is_utf = (sys.stdout.encoding or "").lower().startswith("utf")
+    return text if is_utf and harmless(text) == text else json.dumps(header, indent=2)

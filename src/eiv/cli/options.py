@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eiv import EiVRegressor
+from eiv.modelfile.header import check_settings
 from eiv.recipes import RECIPES
 
 _NOT_SETTINGS = (
@@ -71,7 +73,7 @@ def _parse_settings(texts: Sequence[str] | None) -> dict[str, Any]:
             raise ValueError(f"--set takes NAME=VALUE, got {text!r}.")
         try:
             settings[name.strip()] = tomllib.loads(f"value = {value.strip()}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):  # also numbers with thousands of digits, and brackets without end
             settings[name.strip()] = value.strip()
     return settings
 
@@ -82,8 +84,15 @@ def _read_config(path: Path) -> dict[str, Any]:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no file {path}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise OSError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from error
+    except RecursionError:
+        raise ValueError(f"{path} is not a TOML file of options: its brackets are nested too deeply.") from None
+    except ValueError as error:  # also of whole numbers with thousands of digits, and of bytes that are no text
         raise ValueError(f"{path} is not a TOML file: {error}.") from error
+    twice = [name for name in content if "-" in name and name.replace("-", "_") in content]
+    if twice:
+        raise ValueError(f"{path}: {twice[0]} and {twice[0].replace('-', '_')} are the same option; give one of them.")
     content = {name.replace("-", "_"): value for name, value in content.items()}
     if isinstance(content.get("x_err"), dict):
         content["x_err"] = [f"{feature}={value}" for feature, value in content["x_err"].items()]
@@ -125,3 +134,4 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
     for name in settings:
         if name not in known:
             raise ValueError(f"{name!r} is not a setting of the model; these are: {', '.join(known)}.")
+    check_settings(settings, EiVRegressor._constraints)  # before the table is read

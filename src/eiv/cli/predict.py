@@ -65,15 +65,15 @@ def predict(
     The columns and the order of the rows are kept; mean, std, epistemic, aleatoric, noise, total, low and high come
     after them. Files larger than memory go through.
     """
-    with interruptible(out):
+    with interruptible(out, force):
         from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
         from eiv.tables import TableWriter, open_table  # noqa: PLC0415  (slow to import)
         from eiv.tables.writing import with_columns  # noqa: PLC0415
+        from eiv.validation import check_level  # noqa: PLC0415
 
         if of not in ("function", "label"):
             raise ValueError(f"--of must be function or label, got {of!r}.")
-        if not 0 < level < 1:
-            raise ValueError(f"--level must lie between 0 and 1, got {level:g}.")
+        check_level("--level", level)
         check_output(out, force, data, model_file)
         source = open_table(data, separator, decimal)
         predictor = Predictor(ModelTable.opened(model_file, source, x_err, y_err), level, of, drop_missing)  # type: ignore[arg-type]
@@ -95,6 +95,7 @@ def predict(
         elif str(label_errors):
             console.print(escape(str(label_errors)), highlight=False)
         left = f", {n_empty:,} of them without a prediction" if n_empty else ""
+        console.print(f"Rows: {n_rows:,} read, {n_rows - n_empty:,} predicted, {n_empty:,} left out.", highlight=False)
         console.print(
             f"{escape(str(out))}: {n_rows:,} rows{left}   ({seconds:.0f} s, {n_rows / seconds:,.0f} rows per second)",
             highlight=False,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -84,20 +85,25 @@ def report(
         if page.suffix.lower() not in _ENDINGS:
             raise ValueError(f"{page}: the page of a model can be written as {' or '.join(_ENDINGS)}.")
         check_output(page, force, subject, *([] if data is None else [data]))
-        with interruptible(page):
+        with interruptible(page, force):
             _of_model(subject, data, page, x_err, y_err, target, drop_missing, separator, decimal)
     elif subject.is_dir():
         if data is not None:
             raise ValueError(f"{subject} is a folder of results, which takes no table.")
+        if out is not None:
+            check_output(out, force=True)
         with interruptible(out or subject / "report.html"):
-            page = _of_results(subject)(subject, out)
+            name = _kind_of_results(subject)
+            with _damage(subject):
+                _check_whole(subject, name)
+                page = _PAGES[name](subject, out)
     else:
         raise FileNotFoundError(f"There is no model file and no folder {subject}.")
     console.print(f"Report: {escape(str(page))}   ({time.perf_counter() - started:.0f} s)", highlight=False)
 
 
-def _of_results(folder: Path) -> Callable[[Path, Path | None], Path]:
-    """What writes the page of a folder: a file in it says what was run."""
+def _kind_of_results(folder: Path) -> str:
+    """The file in a folder of results that says what was run."""
     found = [name for name in _PAGES if (folder / name).is_file()]
     if not found:
         raise FileNotFoundError(
@@ -107,7 +113,43 @@ def _of_results(folder: Path) -> Callable[[Path, Path | None], Path]:
         raise ValueError(
             f"{folder} holds results of more than one run, {' and '.join(found)}; give each its own folder."
         )
-    return _PAGES[found[0]]
+    return found[0]
+
+
+@contextlib.contextmanager
+def _damage(folder: Path) -> Iterator[None]:
+    """Turn what damaged tables can cause into one error."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise ValueError(
+            f"{folder}: no page can be made of its tables, which are damaged or of another version: "
+            f"{words.rstrip('.')}. The command that made them makes them again."
+        ) from error
+
+
+def _check_whole(folder: Path, name: str) -> None:
+    """Raise a ValueError where the end of a table, or the rows of some networks, are missing."""
+    import pandas as pd  # noqa: PLC0415  (slow to import)
+
+    units_name, keys = _UNITS[name]
+    for path in sorted(folder / other for other in (name, units_name, "calibration.csv", "points.csv")):
+        if path.is_file() and not path.read_bytes().endswith(b"\n"):
+            raise ValueError(f"the end of {path.name} is missing")
+    if not (folder / units_name).is_file():
+        return  # which is said where they are read
+    table, units = pd.read_csv(folder / name), pd.read_csv(folder / units_name)
+    numbered = [column for column in ("realisation", "network") if column in table]
+    found = table[[*keys, *numbered]].drop_duplicates().groupby(keys).size()
+    unknown = set(found.index) - set(units[keys].itertuples(index=False, name=None))
+    if unknown:
+        raise ValueError(f"{units_name} has no row for {', '.join(map(str, min(unknown)))}")
+    for unit in units.to_dict("records"):
+        wanted = int(unit.get("n_models", unit.get("n_networks", 1)) * unit.get("n_realisations", 1))
+        where = tuple(unit[key] for key in keys)
+        if found.get(where, 0) != wanted:
+            raise ValueError(f"{name} has {found.get(where, 0)} of {wanted} networks for {', '.join(map(str, where))}")
 
 
 def _of_reproduction(folder: Path, out: Path | None) -> Path:
@@ -130,6 +172,11 @@ def _of_posteriors(folder: Path, out: Path | None) -> Path:
 
 
 _PAGES = {"networks.csv": _of_reproduction, "coverage.csv": _of_coverage, "posteriors.csv": _of_posteriors}
+_UNITS = {  # the table with one row per unit, and what says which unit it is
+    "networks.csv": ("stacks.csv", ["dataset", "method"]),
+    "coverage.csv": ("coverage_units.csv", ["problem", "zeta", "method"]),
+    "posteriors.csv": ("posteriors_units.csv", ["dataset", "method", "family"]),
+}
 
 
 def _of_model(
@@ -171,6 +218,11 @@ def _of_model(
         lines.append(("table", _with_digest(sample.name, sample.digest)))
     with errors.status("predicting") as status:
         write_model_page(page, model, header, sample, lines, status.update)
+    if sample is not None:
+        n_read = sample.n_rows + sample.n_left_out
+        console.print(
+            f"Rows: {n_read:,} read, {len(sample):,} looked at, {sample.n_left_out:,} left out.", highlight=False
+        )
 
 
 def _with_digest(name: str, digest: str) -> str:
@@ -188,7 +240,8 @@ def _sample(table: ModelTable, drop_missing: bool) -> Sample:
         y = np.column_stack([rows.numbers(name)[good] for name in table.labels]) if table.labels else None
         y_err = table.label_errors.values(rows, good)
         numbers, n_bad = rows.first + 1 + np.flatnonzero(good), len(rows) - len(X)
-        pieces.append(Sample(X, X_err, y, numbers, len(X), table.source.path.name, n_bad, y_err=y_err))
+        name = table.source.path.name.encode(errors="replace").decode()  # it need not be text
+        pieces.append(Sample(X, X_err, y, numbers, len(X), name, n_bad, y_err=y_err))
         while (rows.first + len(rows)) / step > _MOST_ROWS:
             step *= 2
         pieces = [piece.take((piece.numbers - 1) % step == 0) for piece in pieces]

@@ -289,8 +289,9 @@ def _keep(values: Array, description: Description) -> Path | None:
     rows = (",".join(repr(value).removesuffix(".0") for value in row) for row in values.tolist())
     raw = "\n".join([",".join(description.columns), *rows, ""]).encode()
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, gzip.compress(raw, compresslevel=6, mtime=0) if path.suffix == ".gz" else raw)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         warnings.warn(f"The data set {description.name!r} could not be kept in {path.parent}: {error}.", stacklevel=4)
         return None
     return path

@@ -12,54 +12,70 @@ from scipy.spatial.distance import cdist
 from scipy.special import ndtri
 from torch import Tensor
 
-__all__ = ["nodes_of_rule"]
+__all__ = ["nearest_nodes", "nodes_of_rule"]
 
 Array = NDArray[np.float64]
 _SCRAMBLE = 0  # the seed of Owen's scrambling, which belongs to the rule
 _FEWEST_WITH_TAILS = 10
+_MOST_ASSIGNED = 1000
 
 
 @functools.lru_cache(maxsize=32)
-def nodes_of_rule(n_coarse: int, n_near: int, n_base: int) -> tuple[Tensor, Tensor, Tensor]:
-    r"""Standard normal noise of equal weight in two sets, a fine and a coarse one, and which of them lie close.
+def nodes_of_rule(n_nodes: int, n_base: int) -> Tensor:
+    r"""Standard normal noise of equal weight for the integral over zeta.
 
-    .. math:: \int h(e)\, \mathcal{N}(e | 0, I)\, de \approx \frac1Q \sum_q h(e_q) \approx \frac1P \sum_p h(e'_p),
-              \qquad Q = L P
+    .. math:: \int h(e)\, \mathcal{N}(e | 0, I)\, de \approx \frac1Q \sum_q h(e_q)
 
     On a line they are the quantiles at (q - 1/2) / Q, from ten on stretched a little, so that their squares and fourth
     powers have the means of normal numbers. Of several numbers each takes these values, in the order of a scrambled
     Sobol sequence.
 
     Args:
-        n_coarse: P.
-        n_near: L.
+        n_nodes: Q.
         n_base: the numbers behind a zeta.
 
     Returns:
-        The fine nodes, `L P x n_base`; the coarse ones, `P x n_base`; and for each of these the positions of L of the
-        fine ones, `P x L`, such that the sum of all squared distances is the smallest.
+        `Q x n_base`, in float64.
 
     Examples:
-        >>> fine, coarse, near = nodes_of_rule(2, 3, 1)
-        >>> fine.flatten().round(decimals=2)
+        >>> nodes_of_rule(6, 1).flatten().round(decimals=2)
         tensor([-1.3800, -0.6700, -0.2100,  0.2100,  0.6700,  1.3800], dtype=torch.float64)
-        >>> coarse.flatten().round(decimals=2), near.sort().values
-        (tensor([-0.6700,  0.6700], dtype=torch.float64), tensor([[0, 1, 2],
-                [3, 4, 5]]))
 
     """
-    fine, coarse = _nodes(n_near * n_coarse, n_base), _nodes(n_coarse, n_base)
-    _, places = linear_sum_assignment(cdist(coarse.repeat(n_near, 0), fine, "sqeuclidean"))
-    return torch.from_numpy(fine), torch.from_numpy(coarse), torch.from_numpy(places.reshape(n_coarse, n_near))
-
-
-def _nodes(n_nodes: int, n_base: int) -> Array:
-    """The same nodes along every axis, `n x n_base`, in an order that fills the space between them evenly."""
-    on_a_line = _with_tails(ndtri((np.arange(n_nodes) + 0.5) / n_nodes))
+    on_a_line = torch.from_numpy(_with_tails(ndtri((np.arange(n_nodes) + 0.5) / n_nodes)))
     if n_base == 1:
-        return on_a_line[:, None]
+        return on_a_line.unsqueeze(1)
     points = torch.quasirandom.SobolEngine(n_base, scramble=True, seed=_SCRAMBLE).draw(n_nodes, dtype=torch.float64)
-    return np.asarray(on_a_line[points.argsort(dim=0).argsort(dim=0).numpy()])
+    return on_a_line[points.argsort(dim=0).argsort(dim=0)]
+
+
+def nearest_nodes(fine: Tensor, coarse: Tensor) -> Tensor:
+    r"""For each coarse node as many fine ones as there are for each, near to it.
+
+    .. math:: \min_{q(p, l)} \sum_{p, l} |e_{q(p, l)} - e'_p|^2
+
+    Of more than 1,000 fine nodes, where that takes long, those are put together that are next to each other along the
+    first axis.
+
+    Args:
+        fine: `L P x n_base`.
+        coarse: `P x n_base`.
+
+    Returns:
+        Their positions, `P x L`.
+
+    Examples:
+        >>> nearest_nodes(nodes_of_rule(6, 1), nodes_of_rule(2, 1)).sort().values
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
+
+    """
+    n_near = len(fine) // len(coarse)
+    if len(fine) > _MOST_ASSIGNED or fine.shape[1] == 1:
+        in_order = fine[:, 0].argsort().view(len(coarse), n_near)
+        return in_order[coarse[:, 0].argsort().argsort()]
+    distances = cdist(coarse.repeat_interleave(n_near, 0).numpy(), fine.numpy(), "sqeuclidean")
+    return torch.from_numpy(linear_sum_assignment(distances)[1].reshape(len(coarse), n_near))
 
 
 def _with_tails(nodes: Array) -> Array:

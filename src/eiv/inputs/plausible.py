@@ -220,4 +220,6 @@ def _listed(words: Sequence[str]) -> str:
 def _warn_where(found: Sequence[str], message: str) -> None:
     """Warn with a message that has a place for what was found, if anything was."""
     if found:
-        warnings.warn(message.replace("{}", _listed(found)), SuspiciousErrorWarning, stacklevel=2)
+        warnings.warn(
+            message.replace("{}", _listed(found)), SuspiciousErrorWarning, stacklevel=6
+        )  # where `fit` is called

@@ -116,7 +116,7 @@ def from_file(header: dict[str, Any], arrays: Arrays, module: Any, kind: type[Mo
     model._x_scaler, model._y_scaler = _scaler(arrays, "x", n_x), _scaler(arrays, "y", n_y)
     model._x_spread, model.y_noise_ = _spreads(arrays, "x/spread", n_x), _spreads(arrays, "y_noise", n_y)
     model.x_quantiles_, model.x_err_median_ = _quantiles(arrays, n_x), _spreads(arrays, "x/err_median", n_x)
-    known = "y/err_median" in arrays  # files of eiv 0.1.0 do not say
+    known = "y/err_median" in arrays  # older files lack it
     model.y_err_median_ = _spreads(arrays, "y/err_median", n_y) if known else np.zeros(n_y)
     model.loss_curve_ = _floats(arrays, "loss_curve", header["training"]["epochs"], model._n_fitted_networks)
     model.zeta_ess_, model.bound_gap_ = (header["training"][name] for name in ("zeta_ess", "bound_gap"))
@@ -137,6 +137,8 @@ def _posterior(model: EiVRegressor, arrays: Arrays, path: Path) -> WeightPosteri
     saved = {name.removeprefix("network/"): value for name, value in arrays.items() if name.startswith("network/")}
     if not saved or any(value.shape[:1] != (model._n_fitted_networks,) for value in saved.values()):
         raise ValueError(f"there are not the weights of {model._n_fitted_networks} networks")
+    if any(value.dtype.kind == "f" and not np.isfinite(value).all() for value in saved.values()):
+        raise ValueError("some of its weights are no finite numbers")
     if model.module is None:
         _check_paper_network(model, saved)
     posterior = new_posterior(model, network_seeds(model._seed, model._n_fitted_networks), device_of(model.device))
@@ -146,9 +148,10 @@ def _posterior(model: EiVRegressor, arrays: Arrays, path: Path) -> WeightPosteri
     found = {name: (value.shape, torch.from_numpy(value).dtype) for name, value in saved.items()}
     if shapes != found:
         differing = sorted(name for name in shapes.keys() | found.keys() if shapes.get(name) != found.get(name))
+        has, wants = (_in_words(kind.get(differing[0])) for kind in (found, shapes))
         raise ModelFileError(
-            f"{path}: its weights do not fit the network, first {differing[0]!r}: the file has "
-            f"{found.get(differing[0], ('none',))[0]}, the network {shapes.get(differing[0], ('none',))[0]}."
+            f"{path}: its weights do not fit the network, first {differing[0]!r}: the file has {has}, the network "
+            f"{wants}."
         )
     with torch.no_grad():
         for name, value in values.items():
@@ -157,10 +160,16 @@ def _posterior(model: EiVRegressor, arrays: Arrays, path: Path) -> WeightPosteri
         like = posterior.parameters[0].device
         prefix = "posterior/"
         state = {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+        if any(value.dtype.kind == "f" and np.isnan(value).any() for value in state.values()):
+            raise ValueError(f"some numbers of the posterior {model.settings_.posterior!r} are missing")
         posterior.load_state({name: torch.from_numpy(value).to(like) for name, value in state.items()})
         if not posterior.kept and posterior.kept_shapes({}):
             raise ValueError(f"there is no state of the posterior {model.settings_.posterior!r}")
     return posterior
+
+
+def _in_words(kind: tuple[tuple[int, ...], torch.dtype] | None) -> str:
+    return "none" if kind is None else f"{str(kind[1]).removeprefix('torch.')} of shape {kind[0]}"
 
 
 def _check_paper_network(model: EiVRegressor, saved: Arrays) -> None:

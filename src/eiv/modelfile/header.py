@@ -14,7 +14,7 @@ from eiv.modelfile.container import ModelFileError
 
 FORMAT = 1
 
-_MOST = {"n_theta": 100_000, "n_zeta": 10_000}  # settings that a prediction takes memory for, whatever the arrays are
+_MOST_DRAWS = 10**7  # n_theta x n_zeta, which a prediction takes time for with every row, whatever the arrays are
 
 
 def parse_header(text: str, path: Path) -> dict[str, Any]:
@@ -37,9 +37,9 @@ def check_settings(settings: Mapping[str, Any], constraints: Mapping[str, v.Cons
     for name, constraint in constraints.items():
         if name in settings:
             v.check(name, settings[name], constraint)
-    for name, most in _MOST.items():
-        if (settings.get(name) or 0) > most:
-            raise ValueError(f"{name} must be {most:,} at most in a model file, got {settings[name]:,}.")
+    n_draws = (settings.get("n_theta") or 1) * (settings.get("n_zeta") or 1)
+    if n_draws > _MOST_DRAWS:
+        raise ValueError(f"n_theta x n_zeta must be {_MOST_DRAWS:,} at most, got {n_draws:,}.")
 
 
 def _check(content: Any, schema: Mapping[str, Any], where: str) -> None:
@@ -73,13 +73,16 @@ def _is_word(value: object) -> bool:
     return isinstance(value, str)
 
 
+_ANY = v.Constraint(lambda value: True, "anything")
 _MAPPING = v.Constraint(lambda value: isinstance(value, dict), "a mapping")
 _NUMBER = v.Constraint(_is_number, "a number")
 _NUMBER_OR_NONE = v.Constraint(lambda value: value is None or _is_number(value), "a number or null")
 _NAMES_OR_NONE = v.Constraint(lambda value: value is None or _all(list, _is_word)(value), "names or null")
 _HEADER: dict[str, Any] = {
     "versions": v.Constraint(_all(dict, _is_word), "words by name"),
-    "settings": _MAPPING,
+    "settings": dict.fromkeys(
+        ("recipe", "module", "posterior", "input_prior", "zeta_draws", "y_noise", "hidden_units", "n_hidden"), _ANY
+    ),
     "changed_since_fit": _MAPPING,
     "features": {"n": v.integer(1), "names": _NAMES_OR_NONE},
     "outputs": {"n": v.integer(1), "names": _NAMES_OR_NONE, "columns": v.flag()},

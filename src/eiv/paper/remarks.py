@@ -54,47 +54,13 @@ ERRORS = (
 )
 ERRORS_DRAWN_ANEW = (
     "On the simulated sets the data are drawn anew for each network, rows to train and rows to test, and EiV, non-EiV "
-    "and the g-based regression have the same draws: errors are those over independent data sets. In an earlier run "
-    "the networks of a set had overlapping splits of one data set, which left out of the errors what another data set "
-    "changes: the EiV model's coverage of the truth on quadratic (unbiased) was given as 0.776 ± 0.014, and taken as "
-    "decided, where other seeds gave 0.75 to 0.93. The last of the tables has both runs side by side. After this run a "
-    "race was found between stacks that train side by side on a GPU: some networks started from other weights than "
-    "their seeds give. That is mended, and the run is to be made again; stacks without that accident agree with the "
-    "earlier run to the last digit, the others within their errors."
+    "and the g-based regression have the same draws: errors are those over independent data sets."
 )
 ERRORS_OF_SPLITS = (
     "The tables of this page come from a run in which the networks of a simulated set, too, had overlapping splits of "
     "one data set. Errors on these sets leave out what another data set would change, and their verdicts are more "
     "certain than they should be; `eiv reproduce` now draws the data anew for each network."
 )
-
-# Coverage of the truth by 1.96 u in the run before (seed 0, ten overlapping splits of one data set per simulated set).
-EARLIER_COVERAGE: dict[tuple[str, str, str], tuple[float, float]] = {
-    ("linear", "eiv", "unbiased"): (0.954, 0.006),
-    ("linear", "eiv", "literal"): (0.884, 0.010),
-    ("linear", "non_eiv", "unbiased"): (0.768, 0.015),
-    ("linear", "non_eiv", "literal"): (0.757, 0.019),
-    ("linear", "g_regression", "parameters"): (0.228, 0.009),
-    ("linear", "g_regression", "predictive"): (1.000, 0.000),
-    ("quadratic", "eiv", "unbiased"): (0.776, 0.014),
-    ("quadratic", "eiv", "literal"): (0.688, 0.010),
-    ("quadratic", "non_eiv", "unbiased"): (0.483, 0.022),
-    ("quadratic", "non_eiv", "literal"): (0.472, 0.020),
-    ("quadratic", "g_regression", "parameters"): (0.144, 0.009),
-    ("quadratic", "g_regression", "predictive"): (0.912, 0.009),
-    ("cubic", "eiv", "unbiased"): (0.901, 0.010),
-    ("cubic", "eiv", "literal"): (0.821, 0.009),
-    ("cubic", "non_eiv", "unbiased"): (0.467, 0.012),
-    ("cubic", "non_eiv", "literal"): (0.458, 0.010),
-    ("cubic", "g_regression", "parameters"): (0.039, 0.004),
-    ("cubic", "g_regression", "predictive"): (0.528, 0.009),
-    ("sine", "eiv", "unbiased"): (0.920, 0.009),
-    ("sine", "eiv", "literal"): (0.824, 0.008),
-    ("sine", "non_eiv", "unbiased"): (0.524, 0.010),
-    ("sine", "non_eiv", "literal"): (0.529, 0.008),
-    ("sine", "g_regression", "parameters"): (0.003, 0.001),
-    ("sine", "g_regression", "predictive"): (0.056, 0.003),
-}
 
 # By the name of the claim; shown only where its verdict is not "holds".
 REMARKS = {

@@ -19,7 +19,6 @@ from eiv.paper.figures import CAPTIONS, draw_figures
 from eiv.paper.remarks import (
     DIFFERENCES,
     DRAWN_ANEW_DIFFERS,
-    EARLIER_COVERAGE,
     ERRORS,
     ERRORS_DRAWN_ANEW,
     ERRORS_OF_SPLITS,
@@ -28,8 +27,9 @@ from eiv.paper.remarks import (
 )
 from eiv.paper.settings import PROFILES, TRAINING
 from eiv.paper.stacks import DRAWN_ANEW, WIDER_NAVAL
-from eiv.paper.tables import Tables, select
+from eiv.paper.tables import Tables
 from eiv.plotting import LABELS
+from eiv.studies.results import read_remarks
 
 __all__ = ["write_report"]
 
@@ -71,9 +71,10 @@ def write_report(tables: Tables, folder: Path, page: Path | None = None) -> Path
         words=WORDS,
         counts=_counts(claims),
         errors=_errors(tables),
+        remarks=read_remarks(folder),
         claims=_claims(claims, check_claims(tables, "unbiased")),
         figures=[HtmlFigure(name, (figures / f"{name}.svg").read_bytes(), CAPTIONS[name]) for name in drawn],
-        tables=[_scores(tables), *([_two_runs(tables)] if _drawn_anew(tables) else [])],
+        tables=[_scores(tables)],
         figures_folder=figures.name,
         settings=_settings(tables),
         differences=(*DIFFERENCES, *([DRAWN_ANEW_DIFFERS] if _drawn_anew(tables) else [])),
@@ -194,25 +195,6 @@ def _scores(tables: Tables) -> HtmlTable:
         "All scores. Real data in units of the spread of the training labels, simulated data in their own. Coverages "
         "are of intervals of ± 1.96 standard deviations.",
         ("data set", "method", "estimator", *columns.values()),
-        rows,
-    )
-
-
-def _two_runs(tables: Tables) -> HtmlTable:
-    """What drawing the data anew has changed: the earlier coverage of the truth beside that of this run."""
-    rows = []
-    for index, earlier in EARLIER_COVERAGE.items():
-        found = select(tables.networks, **dict(zip(("dataset", "method", "estimator"), index, strict=True)))
-        if len(found):
-            now = found["truth_coverage"]
-            low, high = now.min(), now.max()
-            measured = Cell.measured(*earlier), Cell.measured(now.mean(), now.sem())
-            rows.append([*_names(*index), *measured, Cell(f"{low:.3f} to {high:.3f}", float(high - low))])
-    return HtmlTable(
-        "Coverage of the truth by 1.96 u on the simulated sets: in the earlier run, whose ten networks had overlapping "
-        "splits of one data set, and in this one, with data drawn anew for each network. Only the errors of the latter "
-        "hold what differs between data sets.",
-        ("data set", "method", "estimator", "splits of one data set", "drawn anew", "single networks, drawn anew"),
         rows,
     )
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eiv.tables.reading import Rows
-from eiv.tables.textformat import TableError
+from eiv.tables.scanning import TableError
 
 __all__ = ["ErrorSpec", "ErrorTerm"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,8 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from eiv.tables.textformat import TableError, TextFormat, is_gzip
+from eiv.tables.scanning import TableError, is_gzip, open_bytes
+from eiv.tables.textformat import TextFormat
 
 __all__ = ["Rows", "Source", "TableError", "open_table"]
 
@@ -24,6 +26,8 @@ Array = NDArray[np.float64]
 _CSV, _PARQUET = (".csv", ".tsv", ".txt", ".dat"), (".parquet", ".pq")
 _BLOCK = 2**22  # bytes of text, or
 _CHUNK = 2**16  # rows, that are read at once
+_MOST_CELLS = 2 * 10**7  # of an Excel sheet, which is in memory as a whole
+_THOUSANDS = r"[-+]?[1-9][0-9]{0,2}(,[0-9]{3})+"
 _MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "null", "none"])
 
 
@@ -36,6 +40,7 @@ class Source(Protocol):
         path: the file.
         columns: the names of its columns, each another.
         text_format: how it is written, where it is text; how its numbers would be, where it is not.
+        n_rows: how many rows it has, known before they are read.
 
     Examples:
         >>> import tempfile
@@ -50,6 +55,7 @@ class Source(Protocol):
     path: Path
     columns: tuple[str, ...]
     text_format: TextFormat
+    n_rows: int
 
     def chunks(self) -> Iterator[Rows]:
         """The rows, a bounded number at a time; a `TableError` where there are none."""
@@ -101,6 +107,7 @@ class Rows:
         values = self.cells[column]
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
+        values = plain(values)
         if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
             values = self._parsed(column, values)
         elif not (_is_number(values.type) or pa.types.is_null(values.type)):
@@ -109,27 +116,39 @@ class Rows:
         return np.asarray(pc.fill_null(rounded, np.nan).to_numpy(zero_copy_only=False))
 
     def _parsed(self, column: str, text: Any) -> Any:
-        decimal = self.source.text_format.decimal if self.source is not None else "."
+        text_format = self.source.text_format if self.source is not None else TextFormat(",", ".", "utf-8", ())
         try:
-            if decimal == ".":
+            if text_format.decimal == ".":
                 return pc.cast(text, pa.float64())
         except pa.ArrowInvalid:
             pass  # empty cells, spaces, or no numbers: look closer
+        self._refuse(column, text, r"[\r\n]", "a cell over several lines, not a number. Is a quote missing?")
         text = pc.utf8_trim_whitespace(text)
         text = pc.if_else(pc.is_in(pc.utf8_lower(text), value_set=_MISSING), pa.scalar(None, text.type), text)
         plain = text
-        if decimal == ",":  # a point would be a separator of thousands: it is not guessed at
+        if text_format.decimal == ",":  # a point would be a separator of thousands: it is not guessed at
+            if not text_format.is_clear(column):
+                hint = "which may be thousands. Is ',' its decimal sign? Then use --decimal ,"
+                self._refuse(column, text, rf"^{_THOUSANDS}$", hint)
             plain = pc.replace_substring(pc.replace_substring(text, ".", "_"), ",", ".")
         try:
             return pc.cast(plain, pa.float64())
         except pa.ArrowInvalid:
             row = next(i for i, cell in enumerate(plain) if not _is_parsed(cell))
-            value = text[row].as_py()
-            hint = " Is ',' its decimal sign?" if decimal == "." and re.fullmatch(r"[-+]?\d+,\d+", value) else ""
-            raise TableError(
-                f"{self.source.path}, {self.source.place(self.first + row)}: column {column!r} holds "
-                f"{value[:40]!r}, not a number.{hint}"
-            ) from None
+            value, hint = text[row].as_py(), ""
+            if text_format.decimal == "." and re.fullmatch(r"[-+]?\d+,\d+", value):
+                hint = " Is ',' its decimal sign? Then use --decimal ,"
+            raise self._refusal(column, row, value, f"not a number.{hint}") from None
+
+    def _refuse(self, column: str, text: Any, pattern: str, why: str) -> None:
+        """Raise a `TableError` for the first cell that holds the pattern."""
+        row = pc.index(pc.fill_null(pc.match_substring_regex(text, pattern), False), True).as_py()
+        if row >= 0:
+            raise self._refusal(column, row, text[row].as_py(), why)
+
+    def _refusal(self, column: str, row: int, value: str, why: str) -> TableError:
+        place = f"{self.source.path}, {self.source.place(self.first + row)}"
+        return TableError(f"{place}: column {column!r} holds {value[:40]!r}, {why}")
 
 
 def open_table(path: str | Path, separator: str | None = None, decimal: str | None = None) -> Source:
@@ -139,8 +158,8 @@ def open_table(path: str | Path, separator: str | None = None, decimal: str | No
 
     Args:
         path: the file.
-        separator: between the cells of a CSV; found where it is not told: tab, `;`, `|` or `,`.
-        decimal: `.` or `,`; found where it is not told.
+        separator: between the cells of a CSV; found where it is not given: tab, `;`, `|` or `,`.
+        decimal: `.` or `,`; found where it is not given.
 
     Returns:
         A `Source`, from which rows can be read.
@@ -183,14 +202,17 @@ def open_table(path: str | Path, separator: str | None = None, decimal: str | No
 class _TextSource:
     def __init__(self, path: Path, text_format: TextFormat) -> None:
         self.path, self.text_format, self.columns = path, text_format, text_format.columns
+        self.n_rows = text_format.n_rows
 
     def place(self, row: int) -> str:
         return f"line {self.text_format.line_of(self.path, row)}"
 
     def chunks(self) -> Iterator[Rows]:
-        encoding = self.text_format.encoding.replace("-sig", "")
+        encoding, n_read = self.text_format.encoding.replace("-sig", ""), 0
+        if not self.n_rows:
+            raise TableError(f"{self.path} has a header but no rows.")
         try:
-            with pa.input_stream(str(self.path), compression="gzip" if is_gzip(self.path) else None) as stream:
+            with open_bytes(self.path) as stream:  # not by its name, which need not be text
                 reader = pyarrow.csv.open_csv(
                     stream,
                     pyarrow.csv.ReadOptions(block_size=_BLOCK, encoding=encoding),
@@ -201,9 +223,15 @@ class _TextSource:
                 )
                 if tuple(reader.schema.names) != self.text_format.header:
                     raise TableError(f"{self.path}: the names of its columns cannot be read.")
-                yield from _numbered(self, map(self._named, reader))
-        except (pa.ArrowInvalid, UnicodeError, OSError) as error:
+                for rows in _numbered(self, map(self._named, reader)):
+                    n_read += len(rows)
+                    yield rows
+        except (pa.ArrowInvalid, UnicodeError, EOFError, zlib.error, OSError) as error:
             raise self._complaint(error) from error
+        if n_read != self.n_rows:
+            raise TableError(
+                f"{self.path}: {n_read:,} rows were read, but its lines make {self.n_rows:,}. Is a quote missing?"
+            )
 
     def _named(self, batch: Any) -> Any:
         """The columns that have a name; others are empty."""
@@ -225,21 +253,21 @@ class _TextSource:
 class _ParquetSource:
     def __init__(self, path: Path) -> None:
         self.path, self.text_format = path, TextFormat(",", ".", "utf-8", ())
-        self.columns = tuple(self._read(lambda file: file.schema_arrow.names))
+        self.columns, self.n_rows = self._read(lambda file: (tuple(file.schema_arrow.names), file.metadata.num_rows))
 
     def place(self, row: int) -> str:
         return f"row {row + 1}"
 
     def chunks(self) -> Iterator[Rows]:
         try:
-            with pyarrow.parquet.ParquetFile(self.path) as file:
+            with self.path.open("rb") as stream, pyarrow.parquet.ParquetFile(stream) as file:
                 yield from _numbered(self, (pa.table(batch) for batch in file.iter_batches(_CHUNK)))
         except (pa.ArrowException, OSError, UnicodeError) as error:
             raise TableError(f"{self.path} cannot be read as Parquet: {_first_line(error)}") from error
 
     def _read(self, look: Callable[[Any], Any]) -> Any:
         try:
-            with pyarrow.parquet.ParquetFile(self.path) as file:
+            with self.path.open("rb") as stream, pyarrow.parquet.ParquetFile(stream) as file:
                 return look(file)
         except (pa.ArrowException, OSError, UnicodeError) as error:
             raise TableError(f"{self.path} cannot be read as Parquet: {_first_line(error)}") from error
@@ -255,23 +283,40 @@ class _ExcelSource:
         except ImportError as error:
             raise TableError(f"{path}: reading Excel needs openpyxl: pip install 'eiv[excel]'.") from error
         try:
-            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-            numbered = [
-                (number, row)
-                for number, row in enumerate(book.worksheets[0].iter_rows(values_only=True), 1)
-                if any(cell is not None for cell in row)
-            ]
-            book.close()
+            with path.open("rb") as stream:
+                book = openpyxl.load_workbook(stream, read_only=True, data_only=True)
+                self._read(book.worksheets[0])
+                book.close()
+        except TableError:
+            raise
         except Exception as error:  # whatever openpyxl makes of a broken archive
             raise TableError(f"{path} is not an Excel workbook (.xlsx): {_first_line(error)}") from error
-        if not numbered:
-            raise TableError(f"{path} is empty.")
-        self._lines = [number for number, _ in numbered[1:]]
-        header = list(numbered[0][1])
-        while header and header[-1] is None:
-            header.pop()
+
+    def _read(self, sheet: Any) -> None:
+        """The rows that are not empty; the first one holds the names."""
+        sheet.reset_dimensions()  # else every row is filled up to the last column that any row has
+        header: list[Any] | None = None
+        self._lines: list[int] = []
+        self._rows: list[list[Any]] = []
+        for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
+            cells = _without_empty_end(row)
+            if not cells:
+                continue
+            if header is None:
+                header = cells
+                continue
+            if len(cells) > len(header):
+                raise TableError(
+                    f"{self.path}, row {number}: {len(cells)} cells where the header has {len(header)} columns."
+                )
+            self._lines.append(number)
+            self._rows.append(cells)
+            if len(self._rows) * len(header) > _MOST_CELLS:
+                raise TableError(f"{self.path} has more than {_MOST_CELLS:,} cells, the limit; save it as CSV.")
+        if header is None:
+            raise TableError(f"{self.path} is empty.")
         self.columns = tuple("" if cell is None else str(cell) for cell in header)
-        self._rows = [row for _, row in numbered[1:]]
+        self.n_rows = len(self._rows)
 
     def place(self, row: int) -> str:
         return f"row {self._lines[row]}"
@@ -282,7 +327,7 @@ class _ExcelSource:
             cells = [row[j] if j < len(row) else None for row in self._rows]
             plain = all(cell is None or (isinstance(cell, int | float)) for cell in cells)
             columns.append(
-                pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
+                pa.array([None if cell is None else _float(cell) for cell in cells], pa.float64())
                 if plain
                 else pa.array(["" if cell is None else str(cell) for cell in cells], pa.string())
             )
@@ -324,6 +369,27 @@ def _is_parsed(cell: Any) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def plain(values: Any) -> Any:
+    """A column as it would be in a CSV: without dictionaries and views."""
+    if pa.types.is_dictionary(values.type):
+        values = pc.cast(values, values.type.value_type)
+    return pc.cast(values, pa.string()) if str(values.type) == "string_view" else values
+
+
+def _without_empty_end(row: Sequence[Any]) -> list[Any]:
+    cells = list(row)
+    while cells and (cells[-1] is None or (isinstance(cells[-1], str) and not cells[-1].strip())):
+        cells.pop()
+    return cells
+
+
+def _float(cell: float) -> float:
+    try:
+        return float(cell)
+    except OverflowError:  # whole numbers have no largest one
+        return np.inf if cell > 0 else -np.inf
 
 
 def _first_line(error: Exception) -> str:

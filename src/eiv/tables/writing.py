@@ -16,7 +16,9 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from eiv.files import written_whole
-from eiv.tables.textformat import TableError, TextFormat, is_gzip
+from eiv.tables.reading import plain
+from eiv.tables.scanning import TableError, is_gzip
+from eiv.tables.textformat import TextFormat
 
 __all__ = ["TableWriter"]
 
@@ -99,6 +101,7 @@ class TableWriter:
 
     def _readable(self, column: Any) -> Any:
         """Numbers without a value as empty cells, with the decimal sign that was asked for."""
+        column = plain(column)
         if not pa.types.is_floating(column.type):
             return column
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)

@@ -1,0 +1,345 @@
+"""What the commands do to files, processes and the terminal when something comes in between."""
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eiv import EiVRegressor
+from eiv.modelfile import read_header
+from test_cli import run  # noqa: F401  (a fixture)
+from test_cli_models import FIT, QUICK, command, folder, hears_interrupts, model, rows  # noqa: F401  (fixtures)
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_outputs_that_are_no_plain_files_are_refused(model, run, force):  # noqa: F811
+    os.mkfifo("pipe.csv")
+    Path("device.csv").symlink_to("/dev/full")
+    for name, what in (("pipe.csv", "a named pipe"), ("device.csv", "a device")):
+        status, _, err = run("predict", "m.eiv", "d.csv", "-o", name, *force)
+        assert (status, err) == (
+            2,
+            f"error: {name} is {what}, and only plain files are written; give the name of a file.\n",
+        )
+    assert stat.S_ISFIFO(Path("pipe.csv").stat().st_mode)
+    assert run("fit", "d.csv", *FIT, *QUICK, "-o", "/dev/null", *force)[0] == 2
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+def test_library_outputs_that_are_no_plain_files_are_refused(tmp_path):
+    fitted = EiVRegressor(epochs=1, hidden_units=2, recipe="paper").fit(np.arange(8.0)[:, None], np.arange(8.0))
+    (tmp_path / "full").symlink_to("/dev/full")  # a link: nobody's device is lost where the check is
+    with pytest.raises(ValueError, match="full is a device"):
+        fitted.save(tmp_path / "full")
+    pytest.importorskip("onnx")
+    with pytest.raises(ValueError, match="full is a device"):
+        fitted.export(tmp_path / "full", "onnx")
+    assert (tmp_path / "full").is_symlink()
+
+
+def test_links_are_followed_and_permissions_are_kept(model, run):  # noqa: F811
+    (model / "there").mkdir()
+    Path("there/p.csv").write_text("old")
+    Path("there/p.csv").chmod(0o600)
+    Path("p.csv").symlink_to("there/p.csv")
+    assert "p.csv is there already" in run("predict", "m.eiv", "d.csv", "-o", "p.csv")[2]
+    assert run("predict", "m.eiv", "d.csv", "-o", "p.csv", "--force")[0] == 0
+    assert Path("p.csv").is_symlink()
+    assert Path("there/p.csv").read_text().startswith("id,length")
+    assert stat.S_IMODE(Path("there/p.csv").stat().st_mode) == 0o600
+
+
+def test_missing_folders_are_not_made(model, run, made_up_run):  # noqa: F811
+    made_up_run.write(model)
+    for arguments in (
+        ("predict", "m.eiv", "d.csv", "-o", "no/p.csv"),
+        ("explain", "m.eiv", "d.csv", "--row", "1", "-o", "no/p.png"),
+        ("report", "m.eiv", "-o", "no/p.html"),
+        ("report", ".", "-o", "no/p.md"),
+    ):
+        status, _, err = run(*arguments)
+        assert status == 2
+        assert re.match(r"error: no/p\.\w+ cannot be written: there is no folder .*/no\.\n", err)
+    assert not Path("no").exists()
+
+
+@pytest.mark.parametrize("kind", ["fit", "predict", "explain", "report"])
+def test_an_output_that_appears_meanwhile_is_left_alone(model, run, monkeypatch, kind):  # noqa: F811
+    name, arguments, place = {
+        "fit": ("n.eiv", ["fit", "d.csv", *FIT, *QUICK], "eiv.fit_splits"),
+        "predict": ("p.csv", ["predict", "m.eiv", "d.csv"], "eiv.EiVRegressor.predict_distribution"),
+        "explain": ("p.png", ["explain", "m.eiv", "d.csv", "--row", "1"], "eiv.EiVRegressor.predict_distribution"),
+        "report": ("p.html", ["report", "m.eiv"], "eiv.report.write_model_page"),
+    }[kind]
+    package, _, work = place.rpartition(".")
+    owner = EiVRegressor if package.endswith("EiVRegressor") else sys.modules[package]
+    original = getattr(owner, work)
+
+    def slow(*args, **kwargs):
+        Path(name).write_text("theirs")
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(owner, work, slow)
+    status, _, err = run(*arguments, "-o", name)
+    assert status == 2
+    assert err.endswith(f"error: {name} has appeared while this ran and is left as it is; use --force to replace it.\n")
+    assert Path(name).read_text() == "theirs"
+    assert not list(model.glob(".*.eiv-part"))
+    assert run(*arguments, "-o", name, "--force")[0] == 0
+    assert Path(name).read_bytes() != b"theirs"
+
+
+def of_session(number):
+    """The processes of a session that are alive, by /proc."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, session = path.read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if int(session) == number and state != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+def until(holds, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return holds()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize(
+    ("name", "to_all"),
+    [
+        ("SIGTERM", True),
+        ("SIGKILL", False),
+        pytest.param("SIGTERM", False, marks=pytest.mark.slow),
+        pytest.param("SIGHUP", False, marks=pytest.mark.slow),
+        pytest.param("SIGINT", False, marks=pytest.mark.slow),
+        pytest.param("SIGINT", True, marks=pytest.mark.slow),
+    ],
+)
+def test_workers_end_with_a_reproduction(tmp_path, name, to_all):
+    """Whether a signal goes to the command alone or to all processes of its terminal."""
+    number = getattr(signal, name)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from eiv.cli import main; main()", "reproduce", "--only", "linear,quadratic",
+         "--networks", "2", "--device", "cpu", "--out", str(tmp_path / "r")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+        start_new_session=True, preexec_fn=hears_interrupts,  # noqa: PLW1509  (no threads here)
+    )  # fmt: skip
+    try:
+        assert until(lambda: len(of_session(process.pid)) > 4), "the command, Python's helpers and two workers"
+        time.sleep(3)
+        (os.killpg if to_all else os.kill)(process.pid, number)
+        _, err = process.communicate(timeout=30)  # also: nobody holds stdout
+        if name != "SIGKILL":
+            assert process.returncode == 128 + number, err
+            assert re.search(r"\ninterrupted: (finished units are kept in|no unit was finished, nothing).*\n$", err)
+            assert "Traceback" not in err
+        assert until(lambda: not of_session(process.pid), 10)
+    finally:
+        if of_session(process.pid):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_fit_that_is_told_to_end(model, name):  # noqa: F811
+    before = (model / "m.eiv").read_bytes()
+    process = command("fit", "d.csv", *FIT, "--set", "epochs=100000", "-o", "m.eiv", "--force")
+    process.stdout.readline()  # it has said what it understood
+    time.sleep(0.5)
+    process.send_signal(getattr(signal, name))
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (
+        128 + getattr(signal, name),
+        "interrupted: m.eiv is as it was before, nothing else is left.\n",
+    )
+    assert (model / "m.eiv").read_bytes() == before
+
+
+def test_nohup_is_heeded(folder):  # noqa: F811
+    def first():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    process = command("fit", "d.csv", *FIT, *QUICK, "-o", "m.eiv", first=first)
+    process.stdout.readline()
+    process.send_signal(signal.SIGHUP)
+    assert process.communicate(timeout=60)[1] == ""
+    assert process.returncode == 0
+    assert Path("m.eiv").exists()
+
+
+def shell(script, encoding="utf-8"):
+    """A line of bash in which `eiv` is the command line: exit status, stdout and stderr."""
+    eiv = f"{sys.executable} -c 'from eiv.cli import main; main()'"
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": encoding}
+    script = f'eiv() {{ {eiv} "$@"; }}; set -o pipefail; {script}'
+    done = subprocess.run(["bash", "-c", script], capture_output=True, env=environment, check=False)
+    return done.returncode, done.stdout.decode(encoding), done.stderr.decode(encoding)
+
+
+def test_a_reader_that_goes_away(folder):  # noqa: F811
+    options = " ".join((*FIT, *QUICK))
+    assert shell(f"eiv fit d.csv {options} -o m.eiv | true") == (0, "", "")
+    assert Path("m.eiv").exists()
+    assert shell(f"eiv fit d.csv {options} -o n.eiv 2>&1 | true") == (0, "", "")
+    assert Path("n.eiv").read_bytes() == Path("m.eiv").read_bytes()
+    assert shell("eiv explain m.eiv d.csv --row 1 -o p.png | true") == (0, "", "")
+    assert Path("p.png").exists()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_terminal_that_cannot_show_everything(folder, encoding):  # noqa: F811
+    table = Path("d.csv").read_text().replace("length", "größe λ")
+    Path("d.csv").write_text(table, encoding="utf-8")
+    options = " ".join((*FIT, *QUICK)).replace("length=0.1", "'größe λ=0.1'")
+    status, out, err = shell(f"eiv fit d.csv {options} -o m.eiv", encoding)
+    assert (status, err) == (0, "")
+    assert ("gr??e ?" if encoding == "ascii" else "größe ?") in out
+    status, out, err = shell("eiv explain m.eiv d.csv --row 1 -o p.png", encoding)
+    assert (status, err) == (0, "")
+    assert "####" in out, "bars"
+    assert Path("p.png").exists()
+    status, out, _ = shell("eiv info --json m.eiv", encoding)
+    assert json.loads(out) == read_header("m.eiv")
+    Path(os.fsdecode(b"\xff.csv")).write_text(table)
+    assert shell("eiv predict m.eiv $'\\xff.csv' -o p.csv", encoding)[::2] == (0, "")
+
+
+def test_the_picture_comes_before_the_words(model, run, monkeypatch):  # noqa: F811
+    def fail(*args, **kwargs):
+        assert Path("p.png").exists()
+        raise OSError("the terminal is gone")
+
+    monkeypatch.setattr("eiv.cli.explain.console.print", fail)
+    assert run("explain", "m.eiv", "d.csv", "--row", "1", "-o", "p.png")[2] == "error: the terminal is gone\n"
+
+
+CLEAR = "\x1b[2J\x1b]0 mine\x07\x9b1m\u202e"
+
+
+def test_characters_that_command_a_terminal_are_not_printed(folder, run):  # noqa: F811
+    name = f"le{CLEAR}ngth"
+    Path("d.csv").write_text(Path("d.csv").read_text().replace("length", name), encoding="utf-8")
+    options = [text.replace("length", name) for text in (*FIT, *QUICK)]
+    shown = [
+        run("fit", "d.csv", *options, "-o", "m.eiv"),
+        run("info", "m.eiv"),
+        run("info", "--json", "m.eiv"),
+        run("explain", "m.eiv", "d.csv", "--row", "1"),
+        run("predict", "m.eiv", f"no{CLEAR}.csv", "-o", "p.csv"),
+    ]
+    assert [status for status, _, _ in shown] == [0, 0, 0, 0, 2]
+    assert "le�[2J�]0 mine��1m�ngth" in shown[0][1]
+    assert json.loads(shown[2][1]) == read_header("m.eiv")
+    for _, out, err in shown:
+        assert not set(out + err) & set("\x1b\x07\x9b\u202e")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "n_theta=200000"], "n_theta must be a whole number of at least 2 and at most 100,000, got 200000."),
+        (["--set", "n_hidden=12345678901234567890"], "n_hidden must be a whole number of at least 1 and at most 100,"),
+        (["--set", "n_networks=100000"], "n_networks must be a whole number of at least 1 and at most 1,000, got"),
+        (["--set", "epochs=99999999"], "epochs must be a whole number of at least 1 and at most 1,000,000, got"),
+        (["--set", "n_theta=100000", "--set", "n_zeta=10000"], "n_theta x n_zeta must be 10,000,000 at most, got"),
+        (["--set", f"epochs={'9' * 5000}"], "epochs must be a whole number of at least 1"),
+        (["--set", f"epochs={'[' * 5000}"], "epochs must be a whole number of at least 1"),
+        (["--config", "deep.toml"], "deep.toml is not a TOML file of options: its brackets are nested too deeply."),
+        (["--config", "."], ". cannot be read: Is a directory."),
+        (["--config", "twice.toml"], "twice.toml: drop-missing and drop_missing are the same option; give one of them"),
+        (["--holdout", "0.99"], "--holdout 0.99 leaves none of 80 rows to learn from; give less."),
+        (["--holdout", "0.9", "--groups", "batch"], "--holdout 0.9 leaves none of 6 groups to learn from; give less."),
+    ],
+)
+def test_what_is_checked_before_the_work(folder, run, monkeypatch, arguments, message):  # noqa: F811
+    monkeypatch.setattr("eiv.fit_splits", lambda *args, **kwargs: pytest.fail("it has begun to learn"))
+    Path("deep.toml").write_text(f"target = {'[' * 5000}")
+    Path("twice.toml").write_text("drop-missing = true\ndrop_missing = false\n")
+    drop = ("--drop", "id") if "--groups" in arguments else ("--drop", "id", "--drop", "batch")
+    status, _, err = run("fit", "d.csv", "--target", "mass", *drop, *arguments, "-o", "m.eiv")
+    assert status == 2
+    assert err.startswith("error: ")
+    assert message in err
+    assert not Path("m.eiv").exists()
+
+
+@pytest.mark.parametrize("value", [1e200, 1e-200])
+@pytest.mark.parametrize("column", ["mass", "length"])
+def test_numbers_whose_squares_are_none(folder, run, value, column):  # noqa: F811
+    table = rows()
+    table[column] *= value
+    table.to_csv("d.csv", index=False)
+    status, _, err = run("fit", "d.csv", "--target", "mass", "--feature", "length", *QUICK, "-o", "m.eiv")
+    name = "y: the values reach" if column == "mass" else "X: the values in column 'length' reach"
+    assert status == 2
+    assert name in err
+    assert err.endswith("their spread cannot be computed; give them in another unit.\n")
+
+
+@pytest.mark.parametrize("command", ["predict", "explain"])
+def test_a_level_that_rounds_to_one(model, run, command):  # noqa: F811
+    more = ["--row", "1"] if command == "explain" else ["-o", "p.csv"]
+    status, _, err = run(command, "m.eiv", "d.csv", *more, "--level", "0.9999999999999999")
+    assert (status, err.startswith("error: --level must not be so near to 1")) == (2, True)
+    assert run(command, "m.eiv", "d.csv", *more, "--level", "0.999999")[0] == 0
+
+
+def cut(content, share):
+    return content[: int(share * len(content))]
+
+
+DAMAGE = {
+    "in a line": lambda content: cut(content, 0.7).rstrip(b"\n"),
+    "after a line": lambda content: cut(content, 0.7).rpartition(b"\n")[0] + b"\n",
+    "header only": lambda content: content.partition(b"\n")[0] + b"\n",
+    "empty": lambda content: b"",
+    "no text": lambda content: b"\x00\xff" * 500 + b"\n",
+    "other columns": lambda content: b"a,b\n1,2\n",
+    "words": lambda content: content.replace(b"0.1", b"none"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("table", ["networks", "stacks"])
+def test_damaged_results_are_one_sentence(run, tmp_path, made_up_run, table, damage):  # noqa: F811
+    made_up_run.write(tmp_path)
+    path = tmp_path / f"{table}.csv"
+    changed = DAMAGE[damage](path.read_bytes())
+    if changed == path.read_bytes():
+        pytest.skip("leaves it as it is")
+    path.write_bytes(changed)
+    status, _, err = run("report", tmp_path)
+    assert status == 2
+    assert err.startswith(f"error: {tmp_path}: no page can be made of its tables, which are damaged")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_interrupted_while_the_commands_are_loaded():
+    """In the first tenths of a second nothing but imports has been done."""
+    code = """
+        import builtins
+        load = builtins.__import__
+        def interrupt(name, *args, **kwargs):
+            if name == "typer":
+                raise KeyboardInterrupt
+            return load(name, *args, **kwargs)
+        builtins.__import__ = interrupt
+        from eiv.cli import main
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted: nothing was written.\n")

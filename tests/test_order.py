@@ -1,0 +1,27 @@
+"""The order in which workers take up the tests (`conftest.py`)."""
+
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+
+from conftest import LONGEST, TESTS, dealt_out
+
+
+def test_the_longest_tests_are_there():
+    for name in LONGEST:
+        file, _, test = name.removeprefix("tests/").partition("::")
+        assert f"def {test.partition('[')[0]}(" in (TESTS / file).read_text(), name
+
+
+@pytest.mark.parametrize(("n_others", "n_workers"), [(1000, 1), (1000, 2), (1001, 3), (3, 16)])
+def test_each_worker_starts_with_its_share_of_the_longest(n_others, n_workers):
+    names = [f"tests/test_{i}.py::test" for i in range(n_others)]
+    names[1:1] = LONGEST[3:]
+    names += LONGEST[:3]
+    dealt = [item.nodeid for item in dealt_out([SimpleNamespace(nodeid=name) for name in names], n_workers)]
+    assert Counter(dealt) == Counter(names)
+    assert dealt[: -(-len(LONGEST) // n_workers)] == LONGEST[::n_workers]
+    if n_workers == 2:
+        second = dealt[len(dealt) // 2 :]
+        assert second[: len(LONGEST) // 2] == LONGEST[1::2]

@@ -1,0 +1,160 @@
+"""Whatever the csv module, pandas or openpyxl writes comes back with its numbers and its rows, or is refused."""
+
+import csv
+import io
+import math
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import openpyxl
+import pandas as pd
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from openpyxl.utils.exceptions import IllegalCharacterError
+
+from eiv.tables import TableError, open_table
+from eiv.tables.reading import read_rows
+
+FOLDER = tempfile.TemporaryDirectory()
+SEPARATORS, ENCODINGS = [",", ";", "\t", "|", " ", ":"], ["utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252"]
+QUOTING = [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC, csv.QUOTE_NONE]
+values = st.one_of(
+    st.integers(-20, 2000),
+    st.integers(-(10**7), 10**7),
+    st.floats(-2000, 2000).map(lambda value: round(value, 3)),
+    st.floats(-1e300, 1e300),  # openpyxl rounds the largest one to infinity
+    st.none(),
+)
+odd = st.sampled_from(
+    ['"', '""', "0,5", "1,234", "1.5", "a\nb", "a\r\nb", '5" pipe', '",\n"', "x;y", "1\n2", "", " ", "µ", "\u2028"]
+)
+texts = st.one_of(odd, st.text(st.characters(exclude_categories=["Cs"]), max_size=5))
+FORMS = {
+    "shortest": repr,
+    "three places": "{:.3f}".format,
+    "two places": "{:.2f}".format,
+    "thousands": "{:,}".format,
+    "thousands, two places": "{:,.2f}".format,
+}
+
+
+@st.composite
+def tables(draw):
+    """Columns of numbers and one of texts, in any order."""
+    n_rows, n_columns = draw(st.integers(1, 5) | st.just(52)), draw(st.integers(1, 3))
+    few = st.lists(values, min_size=1, max_size=5)
+    columns = {f"n{j}": (draw(few) * n_rows)[:n_rows] for j in range(n_columns)}
+    if draw(st.booleans()):
+        columns["t"] = (draw(st.lists(texts, min_size=1, max_size=5)) * n_rows)[:n_rows]
+    return {name: columns[name] for name in draw(st.permutations(list(columns)))}
+
+
+def written_as(value, form, decimal):
+    """A number in words, and the number that these mean."""
+    if value is None:
+        return "", math.nan
+    text = FORMS[form](value)
+    number = float(text.replace(",", ""))
+    return (text if "thousands" in form else text.replace(".", decimal)), number
+
+
+def compare(path, numbers, n_rows, rtol=0, **given):
+    """The numbers of each column and the number of rows, where nothing is refused."""
+    try:
+        rows = read_rows(open_table(path, **given))
+    except TableError:
+        return
+    if not set(numbers) <= set(rows.source.columns):  # a separator that is not looked for: `--target` is refused
+        return
+    assert len(rows) == rows.source.n_rows
+    for name, expected in numbers.items():
+        try:
+            read = rows.numbers(name)
+        except TableError:
+            continue
+        assert len(read) == n_rows
+        np.testing.assert_allclose(read, expected, rtol=rtol, atol=0)
+
+
+def known(data, separator, decimal):
+    """What the user says of the format: all of it, or nothing."""
+    return {"separator": separator, "decimal": decimal} if data.draw(st.booleans()) else {}
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    table=tables(),
+    data=st.data(),
+    separator=st.sampled_from(SEPARATORS),
+    decimal=st.sampled_from(".,"),
+    quoting=st.sampled_from(QUOTING),
+    encoding=st.sampled_from(ENCODINGS),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+)
+def test_tables_of_the_csv_module(table, data, separator, decimal, quoting, encoding, end):
+    columns, numbers = dict(table), {}
+    forms = {name: data.draw(st.sampled_from(sorted(FORMS))) for name in table if name != "t"}
+    for name, form in forms.items():
+        columns[name], numbers[name] = zip(*(written_as(cell, form, decimal) for cell in table[name]), strict=True)
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=separator, quoting=quoting, lineterminator=end)
+    try:
+        writer.writerows([list(columns), *zip(*columns.values(), strict=True)])
+    except csv.Error:
+        assume(False)
+    path = Path(FOLDER.name) / "c.csv"
+    path.write_bytes(text.getvalue().encode(encoding, errors="replace"))
+    lies = decimal == "," and any("thousands" in form for form in forms.values())  # to say that it is decimal
+    given = {} if lies else known(data, separator, decimal)
+    compare(path, numbers, len(next(iter(table.values()))), **given)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    table=tables(),
+    data=st.data(),
+    separator=st.sampled_from(SEPARATORS),
+    decimal=st.sampled_from(".,"),
+    quoting=st.sampled_from(QUOTING[:3]),
+    encoding=st.sampled_from(ENCODINGS),
+    ending=st.sampled_from([".csv", ".csv.gz"]),
+)
+def test_tables_of_pandas(table, data, separator, decimal, quoting, encoding, ending):
+    frame = pd.DataFrame({name: cells if name == "t" else np.array(cells, float) for name, cells in table.items()})
+    path = Path(FOLDER.name) / f"p{ending}"
+    frame.to_csv(
+        path, sep=separator, decimal=decimal, quoting=quoting, encoding=encoding, errors="replace", index=False
+    )
+    numbers = {name: frame[name].to_numpy() for name in frame if name != "t"}
+    compare(path, numbers, len(frame), **known(data, separator, decimal))
+
+
+@settings(deadline=None, max_examples=100)
+@given(table=tables(), separator=st.sampled_from(SEPARATORS[:4]), quoting=st.sampled_from(QUOTING[:3]), data=st.data())
+def test_one_quote_too_many_loses_no_rows(table, separator, quoting, data):
+    frame = pd.DataFrame({name: np.array(cells, float) for name, cells in table.items() if name != "t"})
+    text = frame.to_csv(sep=separator, quoting=quoting, index=False)
+    place = data.draw(st.integers(0, len(text)))
+    path = Path(FOLDER.name) / "q.csv"
+    path.write_text(text[:place] + '"' + text[place:])
+    compare(path, {name: frame[name].to_numpy() for name in frame}, len(frame))
+
+
+@settings(deadline=None, max_examples=60)
+@given(table=tables(), data=st.data())
+def test_tables_of_openpyxl(table, data):
+    numbers = {name: np.array(cells, float) for name, cells in table.items() if name != "t"}
+    as_text = {name for name in numbers if data.draw(st.booleans())}
+    book, n_rows = openpyxl.Workbook(), len(next(iter(table.values())))
+    book.active.append([*table, "last"])
+    try:
+        for row in zip(*table.values(), strict=True):
+            cells = dict(zip(table, row, strict=True))
+            said = {name: repr(cells[name]) for name in as_text if cells[name] is not None}
+            book.active.append([*(cells | said).values(), "x"])
+    except IllegalCharacterError:
+        assume(False)
+    path = Path(FOLDER.name) / "t.xlsx"
+    book.save(path)
+    compare(path, numbers, n_rows, rtol=1e-15)  # openpyxl writes 16 digits
