@@ -72,12 +72,18 @@ def spoiled(array, value):
             lambda m: m.set_params(device="abacus").fit(X, Y),
             "device must be 'auto', 'cpu', 'cuda' or 'cuda:N'",
         ),
-        (lambda m: m.set_params(n_zeta=0).fit(X, Y), "n_zeta must be a whole number of at least 1, got 0"),
-        (lambda m: m.set_params(n_theta=0).fit(X, Y), "n_theta must be a whole number of at least 2, got 0"),
+        (
+            lambda m: m.set_params(n_zeta=0).fit(X, Y),
+            "n_zeta must be a whole number of at least 1 and at most 10,000, got 0",
+        ),
+        (
+            lambda m: m.set_params(n_theta=0).fit(X, Y),
+            "n_theta must be a whole number of at least 2 and at most 100,000, got 0",
+        ),
         (lambda m: m.set_params(n_networks=0).fit(X, Y), "n_networks must be a whole number of at least 1"),
         (
             lambda m: m.set_params(epochs=2.5).fit(X, Y),
-            "epochs must be a whole number of at least 1, got 2.5",
+            "epochs must be a whole number of at least 1 and at most 1,000,000, got 2.5",
         ),
         (lambda m: m.set_params(batch_size=True).fit(X, Y), "batch_size must be a whole number"),
         (
@@ -124,7 +130,7 @@ def test_predict(fitted, predict, words):
 
 def test_draw_counts_are_checked_again_at_predict():
     model = EiVRegressor(0.1, **FAST, recipe="paper").fit(X, Y)
-    with pytest.raises(ValueError, match="n_theta must be a whole number of at least 2, got 1"):
+    with pytest.raises(ValueError, match="n_theta must be a whole number of at least 2 and at most 100,000, got 1"):
         model.set_params(n_theta=1).predict(X)
     with pytest.raises(ValueError, match="n_zeta must be at least 2 to predict"):
         model.set_params(n_theta=4, n_zeta=1).predict(X)

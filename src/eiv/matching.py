@@ -78,9 +78,10 @@ def matched_zetas(inputs: ZetaPosterior, noise: Tensor, correction: int = 1) -> 
     """
     drawn = inputs.draw(noise.flatten(0, 1).expand(len(inputs.mean), -1, -1))
     zeta: Tensor = drawn.unflatten(1, noise.shape[:2])
-    is_mixture = isinstance(inputs, ZetaMixture) and inputs.means.shape[-2] > 1
+    if not isinstance(inputs, ZetaMixture) or inputs.means.shape[-2] == 1 or not inputs.matchable:
+        return zeta
     noisy, freedom = list(inputs.noisy), noise.shape[0] * (noise.shape[1] - correction)
-    if not (is_mixture and inputs.matchable and noisy):
+    if not noisy:
         return zeta
     values = zeta[..., noisy].double()
     gaps = (values - values.mean(2, keepdim=True)).flatten(1, 2)  # rows x G L x noisy
@@ -89,6 +90,7 @@ def matched_zetas(inputs: ZetaPosterior, noise: Tensor, correction: int = 1) -> 
     if freedom < FREEDOM * zeta.shape[-1]:  # not of the noisy features, which may be others for other rows
         sample, wanted = (matrix.diagonal(dim1=-2, dim2=-1).diag_embed() for matrix in (sample, wanted))
     change, mild = _change(sample, wanted)
+    mild |= inputs.lines == "all"  # quantiles meet every component that matters
     moved = (values - values.mean((1, 2), keepdim=True)).flatten(1, 2) @ change.mT
     matched = inputs.mean[:, None, None, noisy].double() + moved.view_as(values)
     zeta[..., noisy] = torch.where(mild[:, None, None, None], matched, values).to(zeta.dtype)

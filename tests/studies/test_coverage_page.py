@@ -155,6 +155,7 @@ def test_in_a_browser_the_page_fits_its_window(browser, page, width):
 
 def test_the_page_in_markdown_has_its_figures_beside_it(tmp_path):
     table = made_up(tmp_path, problems=["linear", "cubic"], methods=["non-EiV", "paper", "ours"])
+    (tmp_path / "docs").mkdir()
     text = write_coverage_page(tmp_path, tmp_path / "docs" / "coverage.md").read_text()
     figures = re.findall(r"!\[\w+\]\((.*)\)", text)
     assert len(figures) == 5
