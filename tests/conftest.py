@@ -47,9 +47,8 @@ _NOT_NUMERICAL = {
 }
 # The longest tests, over ten seconds each, which start first: no worker is left with one of them at the end.
 LONGEST = [
-    "tests/guarantees/test_default_recipe.py::test_each_row_counts_with_its_own_error",
-    "tests/test_readme.py::test_command_blocks_run_in_order[quick]",
     "tests/guarantees/test_default_recipe.py::test_the_curve_is_not_flattened_where_the_true_inputs_are_normal",
+    "tests/test_readme.py::test_command_blocks_run_in_order[quick]",
     "tests/paper/test_run.py::test_killed_at_random_moments_the_tables_are_those_of_an_undisturbed_run[2]",
     "tests/studies/test_coverage.py::test_a_small_study",
     "tests/test_readme.py::test_python_blocks_run_in_order[quick]",

@@ -33,7 +33,7 @@ DEFAULT = {"hidden_units": 16, "n_hidden": 1, "epochs": 20, "learning_rate": 0.0
     ]
 )
 def test_scikit_learn_contract(estimator, check, monkeypatch):
-    monkeypatch.setattr("eiv.posteriors.last_layer_laplace._ZETAS", 32)  # ten noisy features take a second each else
+    monkeypatch.setattr("eiv.posteriors.last_layer_laplace._ZETAS", 16)  # ten noisy features take a second each else
     check(estimator)
 
 
