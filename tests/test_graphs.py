@@ -1,5 +1,8 @@
 """Off a GPU these are no-ops; `benchmarks/gpu.py` tests them on one."""
 
+import threading
+import time
+
 import torch
 
 from eiv.graphs import Replay, matmul_precision, own_stream
@@ -19,17 +22,29 @@ def test_settings_of_the_cpu_stay_as_they_are():
         assert torch.get_float32_matmul_precision() == before
 
 
-def test_overlapping_uses_leave_torchs_precision_as_it_was():
+def test_nested_uses_leave_torchs_precision_as_it_was():
     """The setting is torch's own and needs no GPU."""
     gpu, before = torch.device("cuda"), torch.get_float32_matmul_precision()
-    first, second = matmul_precision(gpu), matmul_precision(gpu)
-    first.__enter__()
-    second.__enter__()
-    assert torch.get_float32_matmul_precision() == "high"
-    first.__exit__(None, None, None)
-    assert torch.get_float32_matmul_precision() == "high"
-    second.__exit__(None, None, None)
+    with matmul_precision(gpu):
+        assert torch.get_float32_matmul_precision() == "high"
+        with matmul_precision(gpu, "float32"):
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "high"
     assert torch.get_float32_matmul_precision() == before
-    with matmul_precision(gpu, "float32"):
-        assert torch.get_float32_matmul_precision() == "highest"
-    assert torch.get_float32_matmul_precision() == before
+
+
+def test_a_thread_keeps_its_precision_whatever_the_others_ask_for():
+    gpu, found = torch.device("cuda"), []
+
+    def launch(precision, wanted):
+        for _ in range(200):
+            with matmul_precision(gpu, precision):
+                time.sleep(0)  # so that others may run
+                found.append(torch.get_float32_matmul_precision() == wanted)
+
+    threads = [threading.Thread(target=launch, args=pair) for pair in (("auto", "high"), ("float32", "highest"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 400

@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-_precision_lock = threading.Lock()
-_precisions: list[str] = []  # torch's setting before ours, then one entry for every use that is under way
-_recording = threading.Lock()  # stacks that train side by side record one after another
+_launching = threading.RLock()  # threads side by side share torch's setting of the precision
 
 
 class Replay:
@@ -25,11 +23,14 @@ class Replay:
     Args:
         function: takes a list of tensors; all that it changes must lie in tensors that outlive it.
         device: where they are.
+        precision: of its matrix products, as for `matmul_precision`.
 
     """
 
-    def __init__(self, function: Callable[[Sequence[Tensor]], None], device: torch.device) -> None:
-        self.function = function
+    def __init__(
+        self, function: Callable[[Sequence[Tensor]], None], device: torch.device, precision: str = "auto"
+    ) -> None:
+        self.function, self.device, self.precision = function, device, precision
         self._records: bool = device.type == "cuda"
         self._seen: set[tuple[torch.Size, ...]] = set()
         self._graphs: dict[tuple[torch.Size, ...], tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
@@ -41,7 +42,8 @@ class Replay:
             self._record(shapes, inputs)
         self._seen.add(shapes)
         if shapes not in self._graphs:
-            self.function(inputs)
+            with matmul_precision(self.device, self.precision):
+                self.function(inputs)
             return
         graph, buffers = self._graphs[shapes]
         for buffer, value in zip(buffers, inputs, strict=True):
@@ -53,7 +55,10 @@ class Replay:
         graph = torch.cuda.CUDAGraph()
         try:
             stream = torch.cuda.current_stream()
-            with _recording, torch.cuda.graph(graph, stream=stream, capture_error_mode="relaxed"):
+            with (
+                matmul_precision(self.device, self.precision),
+                torch.cuda.graph(graph, stream=stream, capture_error_mode="relaxed"),
+            ):
                 self.function(buffers)
         except RuntimeError as error:
             self._records = False
@@ -79,22 +84,16 @@ def own_stream(device: torch.device) -> Iterator[None]:
 def matmul_precision(device: torch.device, precision: str = "auto") -> Iterator[None]:
     """On a GPU, let float32 matrix products use TF32 unless `precision` is "float32"; then back to how it was.
 
-    The setting is torch's, for all threads: as long as any of them asks for "float32", all have it.
+    The setting is torch's, for all threads, and counts when a product is launched or recorded. So one thread at a time
+    has it: others wait until they have theirs. What a thread does meanwhile by replaying a record goes on.
     """
     if device.type != "cuda":
         yield
         return
-    with _precision_lock:
-        if not _precisions:
-            _precisions.append(torch.get_float32_matmul_precision())
-        _precisions.append(precision)
-        torch.set_float32_matmul_precision("highest" if "float32" in _precisions[1:] else "high")
-    try:
-        yield
-    finally:
-        with _precision_lock:
-            _precisions.remove(precision)
-            if len(_precisions) == 1:
-                torch.set_float32_matmul_precision(_precisions.pop())
-            elif "float32" not in _precisions[1:]:
-                torch.set_float32_matmul_precision("high")
+    with _launching:
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest" if precision == "float32" else "high")
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before)

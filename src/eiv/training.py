@@ -177,7 +177,7 @@ def train(
         True
 
     """
-    with own_stream(y.device), matmul_precision(y.device, schedule.precision):
+    with own_stream(y.device):
         return _train(posterior, inputs, y, schedule, seeds, report, stop, y_err, y_noise)
 
 
@@ -221,7 +221,7 @@ def _train(
                 dict(zip(names, weights, strict=True)), zeta, targets, inverse, epoch_loss, levels if sizes[2] else None
             )
 
-    replay, looked = Replay(run_block, y.device), time.perf_counter()
+    replay, looked = Replay(run_block, y.device, schedule.precision), time.perf_counter()
     for epoch in range(1, schedule.epochs + 1):
         epoch_loss.zero_()
         for part, (zeta, weights, targets) in enumerate(blocks.epoch()):
@@ -237,7 +237,8 @@ def _train(
             _stop_if_diverged(losses[:epoch], schedule)
             looked = time.perf_counter()
         if update:
-            found = _renewed_noise(schedule.y_noise_rule, posterior, learned, judged, y_noise, draws, noise_streams)
+            with matmul_precision(y.device, schedule.precision):
+                found = _renewed_noise(schedule.y_noise_rule, posterior, learned, judged, y_noise, draws, noise_streams)
             y_noise.copy_(torch.maximum(found, schedule.least_share(epoch) * y_noise))
             inverse_noise.copy_(1 / y_noise)
             _stop_if_diverged(y_noise.sum().expand(epoch, 1), schedule)
@@ -246,9 +247,10 @@ def _train(
         if report is not None and look:
             report(epoch, losses[epoch - 1], y_noise)
     streams = Streams.of(seeds, Purpose.FINISH, y.device, y.dtype)
-    parted = _finish(posterior, learned, judged, y_noise, draws, schedule.y_noise_rule, streams)
-    # The last steps show in no loss: look at what the networks make of some of their rows.
-    few = noise_by_error(posterior, inputs.rows(0, _LAST_LOOK), y[:, :_LAST_LOOK], noise_streams)
+    with matmul_precision(y.device, schedule.precision):
+        parted = _finish(posterior, learned, judged, y_noise, draws, schedule.y_noise_rule, streams)
+        # The last steps show in no loss: look at what the networks make of some of their rows.
+        few = noise_by_error(posterior, inputs.rows(0, _LAST_LOOK), y[:, :_LAST_LOOK], noise_streams)
     _stop_if_diverged(few.sum().expand(schedule.epochs, 1), schedule)
     return TrainingResult(parted, losses, y_noise)
 
@@ -388,7 +390,8 @@ class _Blocks:
         """
         for rows in self._shuffle.permutations(self.n_rows).split(self.size, dim=1):
             taken, fresh = self.inputs.take(rows), self._fresh(rows.shape[1])
-            zeta = taken.draw(self._noise[:, fresh]) if self.draws else taken.mean.unsqueeze(2)
+            with matmul_precision(self.y.device, "float32"):
+                zeta = taken.draw(self._noise[:, fresh]) if self.draws else taken.mean.unsqueeze(2)
             if self.shared:
                 self._draws = draw = self.posterior.draw(self._weights, -(-rows.shape[1] // self.batch_size))
             else:

@@ -6,10 +6,11 @@ largest value is far above that, and far below what a wrong stride does.
 
 import threading
 
+import numpy as np
 import pytest
 import torch
 
-from eiv import kernels
+from eiv import EiVRegressor, kernels
 from eiv.graphs import own_stream
 from eiv.objective import add_loss_gradient
 from eiv.optim import FlatAdam
@@ -145,3 +146,28 @@ def test_stacks_side_by_side_start_from_their_own_weights():
     finally:
         stop.set()
         writer.join()
+
+
+def test_training_is_the_same_whatever_other_threads_do():
+    """Steps are recorded with TF32, also while another thread predicts without it."""
+    x = torch.linspace(-1, 1, 200).numpy()[:, None]
+    y = np.sin(3 * x[:, 0])
+
+    def fitted():
+        return EiVRegressor(0.1, device="cuda", epochs=20, random_state=0).fit(x, y)
+
+    alone, stop = fitted(), threading.Event()
+
+    def keep_predicting():
+        while not stop.is_set():
+            alone.predict_distribution(x)
+
+    other = threading.Thread(target=keep_predicting)
+    other.start()
+    try:
+        beside = [fitted() for _ in range(3)]
+    finally:
+        stop.set()
+        other.join()
+    for model in beside:
+        assert np.array_equal(model.loss_curve_, alone.loss_curve_)

@@ -28,6 +28,7 @@ _KEYS = ["dataset", "method", "family"]
 FIRST = "bernoulli_dropout"  # what the others are compared with
 _PANELS = 5  # side by side, at most
 _FEW_NETWORKS = 10
+_TIMES = {"training_s": "training", "prediction_s": "prediction"}
 _RATIO_TICKS = (0.1, 0.3, 1, 3, 10, 30)
 
 
@@ -101,12 +102,22 @@ def _notice(table: pd.DataFrame, units: pd.DataFrame) -> str:
     return f"This is not the whole study: {'; '.join(parts)}." if parts else ""
 
 
+def _is_timed(table: pd.DataFrame) -> bool:
+    """Whether the study was run with times, for some of the units at least."""
+    return bool(table[list(_TIMES)].notna().any(axis=None))
+
+
 def _overview_text(table: pd.DataFrame) -> list[str]:
+    ratio = (
+        "is a ratio to Bernoulli dropout with the same method on the same splits, the geometric mean over the data "
+        "sets: below 1 is better."
+    )
     text = [
-        "CRPS, a score of the whole predicted distribution of a label, and times are ratios to Bernoulli dropout with "
-        "the same method (of CRPS on the same splits), geometric means over the data sets: below 1 is better, or "
-        "faster. Coverages are means over the data sets; they should be 95 %."
+        f"CRPS, a score of the whole predicted distribution of a label, {ratio} Coverages are means over the data sets; "
+        "they should be 95 %."
     ]
+    if _is_timed(table):
+        text[0] += " Times are such ratios too."
     lost = table[table["rmse"].isna()][_KEYS].drop_duplicates()
     if len(lost):
         cases = ", ".join(f"{row.family} ({LABELS[row.method]}) on {row.dataset}" for row in lost.itertuples())
@@ -118,7 +129,8 @@ def overview(table: pd.DataFrame) -> HtmlTable:
     """The families in short: means over the data sets, and ratios to Bernoulli dropout."""
     means = table.groupby(_KEYS, sort=False)[["truth_coverage", "label_coverage_total"]].mean()
     ratios = {"crps": _compared(table, "crps", np.divide)["mean"]}
-    ratios |= {column: _ratios(table, column).set_index(_KEYS)["ratio"] for column in ("training_s", "prediction_s")}
+    times = _TIMES if _is_timed(table) else {}
+    ratios |= {column: _ratios(table, column).set_index(_KEYS)["ratio"] for column in times}
     logs = np.log(pd.DataFrame(ratios, index=means.index))
     over_sets = means.join(logs).groupby(["family", "method"], sort=False).mean()
     over_sets[list(ratios)] = np.exp(over_sets[list(ratios)])
@@ -129,7 +141,7 @@ def overview(table: pd.DataFrame) -> HtmlTable:
         for found in [over_sets.loc[(family, method)]]
     ]
     caption = "The families in short; truth is known of the simulated sets only."
-    headings = ("family", "method", "truth covered", "labels covered", "CRPS", "training", "prediction")
+    headings = ("family", "method", "truth covered", "labels covered", "CRPS", *times.values())
     return HtmlTable(caption, headings, rows)
 
 
@@ -227,7 +239,9 @@ def _panels(
     return figure
 
 
-def _times(table: pd.DataFrame) -> Section:
+def _times(table: pd.DataFrame) -> Section | None:
+    if not _is_timed(table):
+        return None
     figures = []
     if FIRST in set(table["family"]):
         caption = (
@@ -250,7 +264,7 @@ def _times(table: pd.DataFrame) -> Section:
 def _time_figure(table: pd.DataFrame) -> Figure:
     families = list(table["family"].unique())
     figure, (panels,) = new_figure(1, 2, (8.2, 1.4 + 0.28 * len(families)), sharey=True)
-    for axes, (column, title) in zip(panels, (("training_s", "training"), ("prediction_s", "prediction")), strict=True):
+    for axes, (column, title) in zip(panels, _TIMES.items(), strict=True):
         ratios = _ratios(table, column)
         axes.axvline(1.0, color=COLOURS["truth"], linewidth=0.8)
         for shift, method in zip((-0.16, 0.16), METHODS, strict=True):
