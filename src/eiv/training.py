@@ -210,8 +210,7 @@ def _train(
     sizes = [n_outputs, 0 if y_err is None else n_outputs, draws.n_kept if draws else 0]
 
     def run_block(values: Sequence[Tensor]) -> None:
-        names = blocks.draw_names
-        size = schedule.batch_size
+        names, size = blocks.draw_names, schedule.batch_size
         rows = [size, size] + [1 if shares_draws(posterior) else size] * len(names)
         parts = [value.split(count, dim=1) for value, count in zip(values, rows, strict=True)]
         for zeta, labels, *weights in zip(*parts, strict=True):

@@ -108,13 +108,10 @@ def _is_timed(table: pd.DataFrame) -> bool:
 
 
 def _overview_text(table: pd.DataFrame) -> list[str]:
-    ratio = (
-        "is a ratio to Bernoulli dropout with the same method on the same splits, the geometric mean over the data "
-        "sets: below 1 is better."
-    )
     text = [
-        f"CRPS, a score of the whole predicted distribution of a label, {ratio} Coverages are means over the data sets; "
-        "they should be 95 %."
+        "CRPS, a score of the whole predicted distribution of a label, is a ratio to Bernoulli dropout with the same "
+        "method on the same splits, the geometric mean over the data sets: below 1 is better. Coverages are means over "
+        "the data sets; they should be 95 %."
     ]
     if _is_timed(table):
         text[0] += " Times are such ratios too."
