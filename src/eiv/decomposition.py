@@ -82,32 +82,38 @@ def unbiased_moments(f: Tensor) -> Moments:
     return Moments(f.mean((0, 1, 2, 3)), epistemic, aleatoric)
 
 
-def conditional_moments(mean: Tensor, variance: Tensor) -> Moments:
+def conditional_moments(mean: Tensor, variance: Tensor, weights: Tensor, weights_of_variance: Tensor) -> Moments:
     r"""The moments of f where its mean and its variance over theta are known, at Q and at P zetas.
 
     .. math::
         \mathrm{epistemic} = E_\zeta \mathrm{Var}_\theta f
-        = \frac{1}{P S} \sum_{p, s} v_s(\zeta'_p) + \frac1Q \sum_q \mathrm{Var}_s\, m_s(\zeta_q), \qquad
+        = \frac1S \sum_{p, s} w'_p v_s(\zeta'_p) + \sum_q w_q \mathrm{Var}_s\, m_s(\zeta_q), \qquad
         \mathrm{aleatoric} = \mathrm{Var}_\zeta E_\theta f
-        = \frac1Q \sum_q \big(\bar m(\zeta_q) - \bar{\bar m}\big)^2
+        = \sum_q w_q \big(\bar m(\zeta_q) - \bar{\bar m}\big)^2
 
     Several networks are a mixture of S weight posteriors in equal parts, as for `unbiased_moments`.
 
     Args:
-        mean: m, `S x Q x ...`; Q = 1 for inputs known exactly.
-        variance: v, `S x P x ...`.
+        mean: m, `S x Q x rows x n_y`; Q = 1 for inputs known exactly.
+        variance: v, `S x P x rows x n_y`.
+        weights: w, `Q x rows`; they add up to one.
+        weights_of_variance: w', `P x rows`.
 
     Returns:
-        Moments of the shape `...`.
+        Moments, `rows x n_y`.
 
     Examples:
-        >>> conditional_moments(torch.tensor([[1.0, 3.0]]), torch.tensor([[5.0]]))
-        Moments(mean=tensor(2.), epistemic=tensor(5.), aleatoric=tensor(1.))
+        >>> mean, variance = torch.tensor([1.0, 3.0]).view(1, 2, 1, 1), torch.full((1, 1, 1, 1), 5.0)
+        >>> conditional_moments(mean, variance, torch.full((2, 1), 0.5), torch.ones(1, 1))
+        Moments(mean=tensor([[2.]]), epistemic=tensor([[5.]]), aleatoric=tensor([[1.]]))
 
     """
-    pooled = mean.mean(0)  # Q x ...
-    epistemic = variance.mean((0, 1)) + mean.var(0, correction=0).mean(0)
-    return Moments(pooled.mean(0), epistemic, pooled.var(0, correction=0))
+    shares, shares_of_variance = weights.unsqueeze(-1), weights_of_variance.unsqueeze(-1)
+    pooled = mean.mean(0)  # Q x rows x n_y
+    within = (shares_of_variance * variance.mean(0)).sum(0)
+    between = (shares * mean.var(0, correction=0)).sum(0)
+    centre = (shares * pooled).sum(0)
+    return Moments(centre, within + between, (shares * (pooled - centre).square()).sum(0))
 
 
 def literal_moments(f: Tensor) -> Moments:

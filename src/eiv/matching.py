@@ -8,7 +8,7 @@ from torch import Tensor
 from eiv.decomposition import Moments
 from eiv.inputs.zeta import ZetaMixture, ZetaPosterior
 
-__all__ = ["matched_draws", "matched_noise", "matched_zetas"]
+__all__ = ["evenly", "matched_draws", "matched_nodes", "matched_noise", "matched_zetas"]
 
 _MOST_STRETCH = 1.25  # of draws of a mixture, along any direction
 _RIDGE = 1e-10  # of a correlation, for directions in which zeta does not vary
@@ -50,11 +50,11 @@ def matched_noise(noise: Tensor, correction: int = 1) -> Tensor:
     return (means - means.mean(0) + gaps).to(noise.dtype)
 
 
-def matched_zetas(inputs: ZetaPosterior, noise: Tensor, correction: int = 1) -> Tensor:
-    r"""Zetas of each row with exactly the mean and, within blocks, the covariance of its posterior.
+def matched_zetas(inputs: ZetaPosterior, noise: Tensor) -> Tensor:
+    r"""Draws of zeta of each row with exactly the mean and, within blocks, the covariance of its posterior.
 
     .. math:: \zeta_{gl} = m + A (z_{gl} - \bar z), \qquad A S A^T = C, \qquad
-              S = \frac{1}{G (L - c)} \sum_{g, l} (z_{gl} - \bar z_g)(z_{gl} - \bar z_g)^T
+              S = \frac{1}{G (L - 1)} \sum_{g, l} (z_{gl} - \bar z_g)(z_{gl} - \bar z_g)^T
 
     For f that is linear in zeta neither the mean nor the aleatoric part then has a random error. Draws z of a normal
     posterior come out so by themselves, from `matched_noise`; those of a mixture are moved, each row for itself; with
@@ -64,7 +64,6 @@ def matched_zetas(inputs: ZetaPosterior, noise: Tensor, correction: int = 1) -> 
     Args:
         inputs: the posterior of zeta given x, `rows x n_x`.
         noise: base noise that serves all rows, `G x L x n_base`, its first n_x numbers from `matched_noise`.
-        correction: c, as for `matched_noise`.
 
     Returns:
         `rows x G x L x n_x`.
@@ -78,23 +77,62 @@ def matched_zetas(inputs: ZetaPosterior, noise: Tensor, correction: int = 1) -> 
     """
     drawn = inputs.draw(noise.flatten(0, 1).expand(len(inputs.mean), -1, -1))
     zeta: Tensor = drawn.unflatten(1, noise.shape[:2])
-    if not isinstance(inputs, ZetaMixture) or inputs.means.shape[-2] == 1 or not inputs.matchable:
-        return zeta
-    noisy, freedom = list(inputs.noisy), noise.shape[0] * (noise.shape[1] - correction)
-    if not noisy:
-        return zeta
-    values = zeta[..., noisy].double()
-    gaps = (values - values.mean(2, keepdim=True)).flatten(1, 2)  # rows x G L x noisy
-    sample = gaps.mT @ gaps / freedom
-    wanted = inputs.covariance[..., noisy, :][..., noisy].double()
-    if freedom < FREEDOM * zeta.shape[-1]:  # not of the noisy features, which may be others for other rows
-        sample, wanted = (matrix.diagonal(dim1=-2, dim2=-1).diag_embed() for matrix in (sample, wanted))
-    change, mild = _change(sample, wanted)
-    mild |= inputs.lines == "all"  # quantiles meet every component that matters
-    moved = (values - values.mean((1, 2), keepdim=True)).flatten(1, 2) @ change.mT
-    matched = inputs.mean[:, None, None, noisy].double() + moved.view_as(values)
-    zeta[..., noisy] = torch.where(mild[:, None, None, None], matched, values).to(zeta.dtype)
-    return zeta
+    values = zeta.double()
+    gaps = (values - values.mean(2, keepdim=True)).flatten(1, 2)
+    freedom = noise.shape[0] * (noise.shape[1] - 1)
+    return _moved(inputs, drawn, values.mean((1, 2)), gaps.mT @ gaps / freedom, freedom).view_as(zeta)
+
+
+def matched_nodes(inputs: ZetaPosterior, noise: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Nodes for the integral over zeta of each row, with exactly the mean and the covariance of its posterior.
+
+    .. math:: E h(\zeta) \approx \sum_q w_q h(\zeta_q), \qquad \sum_q w_q \zeta_q = m, \qquad
+              \sum_q w_q (\zeta_q - m)(\zeta_q - m)^T = C
+
+    Moved as draws are by `matched_zetas`. Weights are those of `ZetaPosterior.at_nodes`.
+
+    Args:
+        inputs: the posterior of zeta given x, `rows x n_x`.
+        noise: nodes that serve all rows, `Q x n_base`, their first n_x numbers from `matched_noise`.
+
+    Returns:
+        Zetas, `rows x Q x n_x`, and weights, `rows x Q`.
+
+    Examples:
+        >>> normal = ZetaPosterior(torch.zeros(7, 1), torch.full((1, 1), 0.1))
+        >>> zeta, weights = matched_nodes(normal, torch.tensor([[-1.0], [1.0]]))
+        >>> zeta[0].flatten(), weights[0]
+        (tensor([-0.1000,  0.1000]), tensor([0.5000, 0.5000]))
+
+    """
+    zeta, weights = inputs.at_nodes(noise.expand(len(inputs.mean), -1, -1))
+    values, shares = zeta.double(), weights.double().unsqueeze(-1)
+    centre = (shares * values).sum(1)
+    gaps = values - centre.unsqueeze(1)
+    return _moved(inputs, zeta, centre, (shares * gaps).mT @ gaps, len(noise)), weights
+
+
+def evenly(weights: Tensor) -> Tensor:
+    r"""Which nodes stand in the place of nodes of equal weight: each as often as its weight asks for.
+
+    .. math:: q_i = \min \Big\{q : \sum_{r \le q} w_r \ge \frac{i - 1/2}{Q}\Big\}, \qquad i = 1, \dots, Q
+
+    Args:
+        weights: w, `Q x rows`, which add up to one.
+
+    Returns:
+        Their places, the same shape; 0 to Q - 1 where all weights are equal.
+
+    Examples:
+        >>> evenly(torch.tensor([[0.25, 0.7], [0.25, 0.1], [0.25, 0.1], [0.25, 0.1]])).T
+        tensor([[0, 1, 2, 3],
+                [0, 0, 0, 2]])
+
+    """
+    n_nodes = len(weights)
+    levels = (torch.arange(n_nodes, dtype=weights.dtype, device=weights.device) + 0.5) / n_nodes
+    reached = weights.cumsum(0).T.contiguous()
+    return torch.searchsorted(reached, levels.expand_as(reached).contiguous()).clamp_max(n_nodes - 1).T
 
 
 def matched_draws(draws: Tensor, moments: Moments) -> Tensor:
@@ -121,6 +159,22 @@ def matched_draws(draws: Tensor, moments: Moments) -> Tensor:
     mean, std = draws.mean(0), draws.std(0, correction=0)
     wanted = (moments.epistemic.clamp_min(0) + moments.aleatoric.clamp_min(0)).sqrt()
     return moments.mean + torch.where(std > 0, wanted / std, 1.0) * (draws - mean)
+
+
+def _moved(inputs: ZetaPosterior, zeta: Tensor, centre: Tensor, sample: Tensor, freedom: int) -> Tensor:
+    """Zetas of a mixture, `rows x L x n_x`, moved from the mean and covariance that they have to those of `inputs`."""
+    noisy = list(inputs.noisy)
+    if not isinstance(inputs, ZetaMixture) or inputs.means.shape[-2] == 1 or not inputs.matchable or not noisy:
+        return zeta
+    sample, wanted = (matrix[..., noisy, :][..., noisy].double() for matrix in (sample, inputs.covariance))
+    if freedom < FREEDOM * zeta.shape[-1]:  # not of the noisy features, which may be others for other rows
+        sample, wanted = (matrix.diagonal(dim1=-2, dim2=-1).diag_embed() for matrix in (sample, wanted))
+    change, mild = _change(sample, wanted)
+    mild |= inputs.lines == "all"  # quantiles meet every component that matters
+    values = zeta[..., noisy].double()
+    matched = inputs.mean[:, None, noisy].double() + (values - centre[:, None, noisy]) @ change.mT
+    zeta[..., noisy] = torch.where(mild[:, None, None], matched, values).to(zeta.dtype)
+    return zeta
 
 
 def _change(sample: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from eiv.decomposition import Moments, conditional_moments, literal_moments, unb
 from eiv.inputs.draws import ZetaDraws
 from eiv.inputs.nodes import nearest_nodes, nodes_of_rule
 from eiv.inputs.zeta import ZetaPosterior
-from eiv.matching import matched_draws, matched_noise, matched_zetas
+from eiv.matching import evenly, matched_draws, matched_nodes, matched_noise, matched_zetas
 from eiv.networks import values_at_once
 from eiv.posteriors import Spread, StackPosterior, WeightDraw, WeightPosterior, evaluate_rows
 from eiv.streams import Purpose, Streams
@@ -129,21 +129,25 @@ class BlockSampler:
     def _in_closed_form(self, posterior: StackPosterior, inputs: ZetaPosterior, keep_draws: bool) -> Sampled:
         """The same from the mean and the variance over theta."""
         if self.n_zeta == 1:  # exact inputs: the zeta of all blocks is the same
-            nodes, thetas, near = [inputs.mean.unsqueeze(0)] * 2, [slice(None)], torch.zeros(1, 1, dtype=torch.long)
+            thetas, near = [slice(None)], torch.zeros(1, 1, dtype=torch.long)
+            at_nodes = [(inputs.mean.unsqueeze(0), inputs.mean.new_ones(1, len(inputs.mean)))] * 2
         else:
             rules = [nodes_of_rule(n, self._n_base(inputs)) for n in (self.n_blocks * self.n_zeta, self.n_blocks)]
             near = nearest_nodes(*rules) if keep_draws else torch.empty(0)
-            nodes = [self._matched(inputs, rule.to(inputs.mean).unsqueeze(0), correction=0) for rule in rules]
+            at_nodes = [self._nodes(inputs, rule.to(inputs.mean)) for rule in rules]
             thetas = [slice(g, g + 1) for g in range(self.n_blocks)]
+        nodes, weights = zip(*at_nodes, strict=True)
         draws = [self._thetas(which) if keep_draws else None for which in thetas]
         tasks: list[Callable[[], Any]] = [partial(_mean, posterior, zeta) for zeta in nodes[0].split(self.n_zeta)]
         tasks += [partial(_spread, posterior, zeta, draw) for zeta, draw in zip(nodes[1], draws, strict=True)]
         found = run_tasks(tasks, inputs.mean.device)
         mean, spreads = torch.cat(found[: -len(thetas)], dim=1), found[-len(thetas) :]
-        moments = conditional_moments(mean, torch.stack([spread.variance for spread in spreads], dim=1))
+        moments = conditional_moments(mean, torch.stack([spread.variance for spread in spreads], dim=1), *weights)
         if not keep_draws:
             return Sampled(moments, None)
-        of_block = [mean[:, chosen].unsqueeze(1) for chosen in near]  # S x 1 x L x rows x n_y
+        order = near.flatten().to(mean.device)
+        mean = mean[:, order].take_along_dim(evenly(weights[0][order])[None, ..., None], dim=1)
+        of_block = mean.unflatten(1, near.shape).unsqueeze(2).unbind(1)  # S x 1 x L x rows x n_y each
         moved = [(f + spread.moves.unsqueeze(2)).flatten(0, 2) for f, spread in zip(of_block, spreads, strict=True)]
         return Sampled(moments, matched_draws(torch.cat(moved), moments))
 
@@ -190,13 +194,21 @@ class BlockSampler:
         """The numbers behind a zeta, whatever posterior a row has: of several features one more, for a component."""
         return max(self.n_inputs + (self.n_inputs > 1), inputs.n_base)
 
-    def _matched(self, inputs: ZetaPosterior, noise: Tensor, correction: int = 1) -> Tensor:
-        """Zetas for base noise `G x L x n_base`, matched to each row: `G L x rows x n_x`."""
-        if inputs.matchable:
-            own = matched_noise(noise[..., : self.n_inputs], correction)
-            noise = torch.cat([own, noise[..., self.n_inputs :]], dim=-1)
-        zetas: Tensor = matched_zetas(inputs, noise, correction).flatten(1, 2).transpose(0, 1)
+    def _matched(self, inputs: ZetaPosterior, noise: Tensor) -> Tensor:
+        """Draws of zeta for base noise `G x L x n_base`, matched to each row: `G L x rows x n_x`."""
+        zetas: Tensor = matched_zetas(inputs, self._matched_noise(inputs, noise)).flatten(1, 2).transpose(0, 1)
         return zetas
+
+    def _nodes(self, inputs: ZetaPosterior, rule: Tensor) -> tuple[Tensor, Tensor]:
+        """Zetas for the nodes of a rule, `Q x n_base`, matched to each row: `Q x rows x n_x`, weights `Q x rows`."""
+        zetas, weights = matched_nodes(inputs, self._matched_noise(inputs, rule.unsqueeze(0), correction=0)[0])
+        return zetas.transpose(0, 1), weights.T
+
+    def _matched_noise(self, inputs: ZetaPosterior, noise: Tensor, correction: int = 1) -> Tensor:
+        if not inputs.matchable:
+            return noise
+        own = matched_noise(noise[..., : self.n_inputs], correction)
+        return torch.cat([own, noise[..., self.n_inputs :]], dim=-1)
 
 
 @torch.no_grad()

@@ -107,6 +107,10 @@ class ZetaPosterior:
         """Turn standard normal `noise`, `... x rows x L x n_base`, into L zetas a row (the reparametrised draw)."""
         return self.mean.unsqueeze(-2) + self.std.unsqueeze(-2) * noise[..., : self.mean.shape[-1]]
 
+    def at_nodes(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Zetas as `draw` makes them from the nodes of a rule, and their weights, `... x rows x L`: all the same."""
+        return self.draw(noise), noise.new_full(noise.shape[:-1], 1 / noise.shape[-2])
+
     def log_density(self, zeta: Tensor) -> Tensor:
         """The logarithm of the density at `zeta`, `... x rows x L x n_x`: `... x rows x L`.
 
@@ -238,20 +242,50 @@ class ZetaMixture(ZetaPosterior):
         A row with one noisy feature is drawn by the inverse of its distribution function, which is smooth in x. In
         others the last number chooses the component, and the zeta is a reparametrised draw from it.
         """
+        return self._by_component(noise, self.log_weights.exp())[0]
+
+    def at_nodes(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Zetas from the nodes of a rule, and their weights, `... x rows x L`.
+
+        .. math:: n_c \propto \sqrt{w_c}, \qquad \text{each with the weight } w_c / n_c
+
+        A component with a weight of 0.005 that lies far from the others can make most of the variance; of a hundred
+        nodes of the same weight it might get none. A row with one noisy feature has quantiles of the same weight.
+        """
+        weights = self.log_weights.exp()
+        zeta, component = self._by_component(noise, weights.sqrt())
+        if component is None:
+            return super().at_nodes(noise)
+        counts = torch.zeros_like(component[..., :1], dtype=weights.dtype).expand(
+            *component.shape[:-1], weights.shape[-1]
+        )
+        counts = counts.scatter_add(-1, component, torch.ones_like(component, dtype=weights.dtype))
+        each = torch.take_along_dim(weights / counts.clamp_min(1), component, dim=-1)
+        each = each / each.sum(-1, keepdim=True)  # of components that none has met
+        if self.lines == "some":
+            each = torch.where(self._single[..., None], 1 / noise.shape[-2], each)
+        return zeta, each
+
+    def _by_component(self, noise: Tensor, shares: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Zetas, and their components if they have one of their own, in proportion to `shares`, `... x rows x C`."""
         n_inputs = self.mean.shape[-1]
         base = noise[..., :n_inputs]
         if self.means.shape[-2] == 1:
-            return self._of_each(base).squeeze(-2)
+            return self._of_each(base).squeeze(-2), None
         if self.lines == "all":
-            return self._on_lines(base)
+            return self._on_lines(base), None
         level = torch.special.ndtr(noise[..., n_inputs:])
-        steps = self.log_weights.exp().cumsum(-1)[..., :-1]
+        steps = (shares.cumsum(-1) / shares.sum(-1, keepdim=True))[..., :-1]
         component = (level > steps.unsqueeze(-2)).sum(-1)  # ... x rows x L
         drawn = torch.take_along_dim(self._of_each(base), component[..., None, None], dim=-2).squeeze(-2)
-        if self.lines == "no":
-            return drawn
-        single = _is_line(_feature_stds(self.means, self.scales))
-        return torch.where(single[..., None, None], self._on_lines(base), drawn)
+        if self.lines == "some":
+            drawn = torch.where(self._single[..., None, None], self._on_lines(base), drawn)
+        return drawn, component
+
+    @property
+    def _single(self) -> Tensor:
+        """Which rows have one noisy feature at most."""
+        return _is_line(_feature_stds(self.means, self.scales))
 
     def log_density(self, zeta: Tensor) -> Tensor:
         """The logarithm of the density at `zeta`, `... x rows x L x n_x`: `... x rows x L`.
