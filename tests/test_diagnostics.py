@@ -15,7 +15,7 @@ from eiv.datasets import SIMULATED, simulate
 from eiv.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
 from eiv.inputs import ZETA_DRAWS, ZetaDraws, ZetaPosterior
 from eiv.paper.settings import TRAINING
-from eiv.posteriors import SWAG, LinearisedLaplace, StackPosterior
+from eiv.posteriors import SWAG, LinearisedLaplace, WeightPosterior
 from eiv.streams import Streams
 
 SLOPE, X_ERR, Y = 2.0, 0.4, 0.7
@@ -102,7 +102,7 @@ def test_weights_that_vary_only_after_training_count_as_the_point_that_was_train
     inputs = ZetaPosterior(torch.linspace(-1, 1, 100).view(1, 100, 1).expand(2, -1, -1), torch.full((2, 1, 1), X_ERR))
     y, noise, seeds = inputs.mean, torch.full((2, 1), 0.3), SeedSequence(0).spawn(2)
     draws, found = ZetaDraws.of("monte_carlo", 4, inputs), []
-    for posterior in (family(small_posterior().stack, 1.0), StackPosterior(small_posterior().stack, 1.0)):
+    for posterior in (family(small_posterior().stack, 1.0), WeightPosterior(small_posterior().stack, 1.0)):
         posterior.begin(Streams(seeds, CPU))
         for epoch in (1, 2):
             posterior.observe(epoch, 2)

@@ -7,7 +7,7 @@ from numpy.random import SeedSequence
 
 from conftest import small_posterior
 from eiv.inputs import MixturePrior, ZetaPosterior
-from eiv.posteriors import Spread, StackPosterior
+from eiv.posteriors import Spread, WeightPosterior
 from eiv.sampling import BlockSampler, LiteralSampler
 
 SEEDS = SeedSequence(0).spawn(2)
@@ -103,7 +103,7 @@ def test_blocks_have_zetas_of_their_own():
     assert len(zeta[:, 0].unique()) == 100
 
 
-class Curved(StackPosterior):
+class Curved(WeightPosterior):
     """f = w . (1, zeta, zeta^2 sin 3 zeta) with w ~ N((0, 1, 1), C): everything about it is known at each zeta."""
 
     covariance = torch.tensor([[0.04, 0.01, 0.0], [0.01, 0.09, 0.02], [0.0, 0.02, 0.05]], dtype=torch.float64)

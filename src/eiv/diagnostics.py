@@ -10,11 +10,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from eiv.inputs import ZetaDraws, ZetaPosterior
-from eiv.noise import with_known_errors
-from eiv.objective import log_likelihood
+from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
+from eiv.likelihoods import Likelihood
 from eiv.posteriors import WeightDraw, WeightPosterior
-from eiv.posteriors.base import draw_as_in_training
 from eiv.quadrature import Quadrature
 from eiv.stable import log_mean_exp
 from eiv.streams import Streams
@@ -64,13 +62,7 @@ class ZetaDiagnostics:
 
 @torch.no_grad()
 def zeta_diagnostics(
-    posterior: WeightPosterior,
-    inputs: ZetaPosterior,
-    y: Tensor,
-    y_noise: Tensor,
-    draws: ZetaDraws,
-    streams: Streams,
-    y_err: Tensor | None = None,
+    posterior: WeightPosterior, rows: Rows, likelihood: Likelihood, draws: ZetaDraws, streams: Streams
 ) -> ZetaDiagnostics:
     r"""Measure the effective sample size of the zetas and the gap of the bound, on some of the training rows.
 
@@ -89,42 +81,40 @@ def zeta_diagnostics(
 
     Args:
         posterior: q_phi of S trained networks.
-        inputs: the posterior of zeta given x of the rows, `S x N x n_x`.
-        y: `S x N x n_y`.
-        y_noise: `S x n_y`.
+        rows: the N rows that they learned from.
+        likelihood: as it was fitted.
         draws: how training draws zetas.
         streams: random streams of the networks.
-        y_err: `S x N x n_y`, known errors of y.
 
     Returns:
         Both for each network, means over the rows.
 
     Examples:
         >>> from numpy.random import SeedSequence
+        >>> from eiv.likelihoods import NormalLikelihood
         >>> from eiv.networks import NetworkStack, paper_network
         >>> from eiv.posteriors import BernoulliDropout
         >>> seeds = SeedSequence(0).spawn(1)
         >>> stack = NetworkStack(lambda: paper_network(1, 1, hidden_units=8), 1, 1, seeds, torch.device("cpu"))
         >>> x = torch.linspace(-1, 1, 50).reshape(1, 50, 1)
-        >>> inputs = ZetaPosterior(x, torch.full((1, 1, 1), 0.1))
-        >>> draws = ZetaDraws.of("monte_carlo", 5, inputs)
+        >>> rows = Rows(ZetaPosterior(x, torch.full((1, 1, 1), 0.1)), 0 * x)
+        >>> draws = ZetaDraws.of("monte_carlo", 5, rows.inputs)
         >>> q, streams = BernoulliDropout(stack, 1.0), Streams(seeds, x.device)
-        >>> zeta_diagnostics(q, inputs, 0 * x, torch.ones(1, 1), draws, streams).ess.round()
+        >>> zeta_diagnostics(q, rows, NormalLikelihood(torch.ones(1, 1)), draws, streams).ess.round()
         tensor([5.])
 
     """
-    n_rows = y.shape[1]
+    y, n_rows = rows.y, rows.y.shape[1]
     # Forward passes alone, with 16 times the zetas: three sixteenths of the rows cost as much as an epoch.
     n_chosen = min(n_rows, max(_FEWEST_ROWS, min(_MOST_ROWS, 3 * n_rows // _REPEATS)))
     chosen = torch.linspace(0, n_rows - 1, n_chosen, dtype=torch.float64, device=y.device).long()
     size = max(1, _BLOCK_VALUES // (posterior.stack.width * _REPEATS * draws.n_zeta))
     found = []
-    for rows in chosen.split(size):
-        zetas, theta = inputs.take(rows.expand(len(y), -1)), draw_as_in_training(posterior, streams, len(rows))
-        noise = with_known_errors(y_noise, None if y_err is None else y_err[:, rows])
-        likelihood = partial(_likelihood, posterior, zetas, theta, y[:, rows], noise)
+    for some in chosen.split(size):
+        taken, theta = rows.take(some.expand(len(y), -1)), posterior.draw_as_in_training(streams, len(some))
+        density = partial(_density, posterior, taken, theta, likelihood)
         measure = _of_repeats if draws.quadrature(y.dtype) is None else _of_nodes
-        found.append(torch.stack(measure(likelihood, inputs, draws, streams, len(rows))))
+        found.append(torch.stack(measure(density, rows.inputs, draws, streams, len(some))))
     ess, gap = torch.cat(found, dim=2).mean(2)
     return ZetaDiagnostics(ess, gap)
 
@@ -165,46 +155,45 @@ def advice(ess: float, gap: float, draws: ZetaDraws, n_zeta: int) -> str:
     )
 
 
-Likelihood = Callable[..., Tensor]
+Density = Callable[..., Tensor]
 """From base noise `S x rows x L x n_base`, and a rule for its zetas, to log p(y | theta, zeta), `S x rows x L`."""
 
 
-def _likelihood(
+def _density(
     posterior: WeightPosterior,
-    zetas: ZetaPosterior,
+    rows: Rows,
     theta: WeightDraw,
-    y: Tensor,
-    y_noise: Tensor,
+    likelihood: Likelihood,
     base: Tensor,
     quadrature: Quadrature | None = None,
 ) -> Tensor:
-    f = posterior.evaluate(theta, zetas.draw(base))
+    f = posterior.evaluate(theta, rows.inputs.draw(base))
     if quadrature is None:
-        return log_likelihood(f, y, y_noise)
-    return log_likelihood(quadrature.points(f), y, y_noise) + quadrature.log_weights
+        return likelihood.log_density(f, rows.y, rows.y_err)
+    return likelihood.log_density(quadrature.points(f), rows.y, rows.y_err) + quadrature.log_weights
 
 
 def _of_repeats(
-    likelihood: Likelihood, inputs: ZetaPosterior, draws: ZetaDraws, streams: Streams, n_rows: int
+    density: Density, inputs: ZetaPosterior, draws: ZetaDraws, streams: Streams, n_rows: int
 ) -> tuple[Tensor, Tensor]:
     """Effective sample size and gap from 16 sets of zetas a row: `S x rows` each."""
     base = torch.cat([draws.base(streams, n_rows) for _ in range(_REPEATS)], dim=2)
-    terms = likelihood(base).unflatten(2, (_REPEATS, draws.n_zeta))
+    terms = density(base).unflatten(2, (_REPEATS, draws.n_zeta))
     bounds = log_mean_exp(terms, dim=-1)
     return _effective(terms.softmax(-1)).mean(-1), log_mean_exp(bounds, dim=-1) - bounds.mean(-1)
 
 
 def _of_nodes(
-    likelihood: Likelihood, inputs: ZetaPosterior, draws: ZetaDraws, streams: Streams, n_rows: int
+    density: Density, inputs: ZetaPosterior, draws: ZetaDraws, streams: Streams, n_rows: int
 ) -> tuple[Tensor, Tensor]:
     """The same of quadrature, against many points."""
     base = draws.base(streams, n_rows)
     quadrature = draws.quadrature(base.dtype, base.device)
     assert quadrature is not None
-    terms = likelihood(base, quadrature)
+    terms = density(base, quadrature)
     many = ("interpolated", _FINER) if draws.kind == "interpolated" else ("sobol", _REPEATS)
     finer = ZetaDraws.of(many[0], many[1] * draws.n_zeta, inputs)
-    exact = likelihood(finer.base(streams, n_rows), finer.quadrature(base.dtype, base.device))
+    exact = density(finer.base(streams, n_rows), finer.quadrature(base.dtype, base.device))
     error = log_mean_exp(exact, dim=-1) - log_mean_exp(terms, dim=-1)
     return _effective(quadrature.of_zetas(terms.softmax(-1))), error.abs()
 

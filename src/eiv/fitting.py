@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from eiv import validation as v
 from eiv.diagnostics import LARGE_GAP, LooseBoundWarning, ZetaDiagnostics, advice, zeta_diagnostics
 from eiv.graphs import matmul_precision
-from eiv.inputs import FlatPrior, InputPrior, LearnedPrior, ZetaDraws, ZetaPosterior
-from eiv.inputs.zeta import stack_posteriors
+from eiv.inputs import FlatPrior, InputPrior, LearnedPrior, Rows, ZetaDraws, ZetaPosterior
+from eiv.inputs.rows import stack_rows
+from eiv.likelihoods import NOISE_RULES, Likelihood, NormalLikelihood
 from eiv.mlp import fast_stack
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import FAMILIES, WeightPosterior
@@ -61,9 +62,7 @@ def fit_stack(
     first, stop = models[0], threading.Event()
     device, dtype = device_of(first.device), DTYPES[first.dtype]
     seeds: list[SeedSequence] = []
-    inputs: list[ZetaPosterior] = []
-    outputs: list[Tensor] = []
-    output_errors: list[Tensor] = []
+    rows: list[Rows] = []
     known_noise: list[Tensor] = []
     for model, table in zip(models, tables, strict=True):
         model._seed = int(check_random_state(model.random_state).randint(2**31))
@@ -78,45 +77,35 @@ def fit_stack(
         model.x_err_ = table.x_err[0] if len(table.x_err) == 1 else None
         seeds += network_seeds(model._seed, model.n_networks)
         y = torch.from_numpy((table.y - model._y_scaler.shift) / model._y_scaler.scale)
-        inputs += [model._zeta_posterior(table.x, table.x_err, device, dtype)] * model.n_networks
-        outputs += [y.to(device, dtype)] * model.n_networks
+        zetas, errors = model._zeta_posterior(table.x, table.x_err, device, dtype), None
         if table.y_err is not None:
-            errors = torch.from_numpy(table.y_err / model._y_scaler.scale)
-            output_errors += [errors.to(device, dtype)] * model.n_networks
+            errors = torch.from_numpy(table.y_err / model._y_scaler.scale).to(device, dtype)
+        rows += [Rows(zetas, y.to(device, dtype), errors)] * model.n_networks
         if not isinstance(settings.y_noise, str):
             noise = torch.from_numpy(np.asarray(settings.y_noise, dtype=float) / model._y_scaler.scale)
             known_noise += [noise.to(device, dtype)] * model.n_networks
 
-    rule = settings.y_noise if isinstance(settings.y_noise, str) else None
+    rule = NOISE_RULES[settings.y_noise] if isinstance(settings.y_noise, str) else None
+    y_noise = rows[0].y.new_full((len(rows), rows[0].y.shape[1]), settings.y_noise_init)
+    likelihood = NormalLikelihood(y_noise if rule else torch.stack(known_noise), rule)
     schedule = Schedule(
         epochs=settings.epochs,
         batch_size=settings.batch_size,
         learning_rate=settings.learning_rate,
         learning_rate_decay=settings.learning_rate_decay,
         n_zeta=settings.n_zeta,
-        y_noise_init=settings.y_noise_init,
-        y_noise_every=settings.y_noise_every,
+        renew_every=settings.y_noise_every,
         precision=first.precision,
         zeta_draws=settings.zeta_draws,
-        y_noise_rule=rule,
         held_out=0 if rule is None else _n_held_out(settings.held_out, len(tables[0].x)),
     )
 
     def fit_group(posterior: WeightPosterior, group: slice, report: Report | None) -> TrainingResult:
-        return train(
-            posterior,
-            stack_posteriors(inputs[group]),
-            torch.stack(outputs[group]),
-            schedule,
-            seeds[group],
-            report,
-            stop,
-            y_err=torch.stack(output_errors[group]) if output_errors else None,
-            y_noise=torch.stack(known_noise[group]) if known_noise else None,
-        )
+        own = stack_rows(rows[group])
+        return train(posterior, own, likelihood.networks(group), schedule, seeds[group], report, stop)
 
     whole = new_posterior(first, seeds, device)
-    n_zeta = 1 if inputs[0].is_exact else _draws(first, inputs[0]).n_zeta
+    n_zeta = 1 if rows[0].inputs.is_exact else _draws(first, rows[0].inputs).n_zeta
     work = settings.batch_size * n_zeta * whole.stack.width**2
     size = -(-len(seeds) // n_workers(len(seeds), device, work))
     groups = [slice(start, start + size) for start in range(0, len(seeds), size)]
@@ -131,43 +120,34 @@ def fit_stack(
 
     sizes = [model.n_networks for model in models]
     posterior = posteriors[0].join(posteriors[1:])
-    y_noise = torch.cat([result.y_noise for result in results])
+    first_result, *others = results
+    fitted = first_result.likelihood.join([result.likelihood for result in others])
+    of_steps = first_result.likelihood_of_steps.join([result.likelihood_of_steps for result in others])
     losses = torch.cat([result.losses for result in results], dim=1)
-    parts = zip(posterior.split(sizes), y_noise.split(sizes), losses.split(sizes, dim=1), strict=True)
-    for model, (part, noise, curve) in zip(models, parts, strict=True):
+    start = 0
+    for model, part, curve in zip(models, posterior.split(sizes), losses.split(sizes, dim=1), strict=True):
+        own = fitted.networks(slice(start, start := start + model.n_networks))
         model.posterior_ = part
-        model.y_noise_ = noise.double().square().mean(0).sqrt().cpu().numpy() * model._y_scaler.scale
+        model.y_noise_ = own.state["y_noise"].double().square().mean(0).sqrt().cpu().numpy() * model._y_scaler.scale
         model.loss_curve_ = curve.double().cpu().numpy()
-    noise_of_steps = torch.cat([result.y_noise_of_steps for result in results])
-    _measure_zetas(models, seeds, inputs, outputs, output_errors, noise_of_steps)
+    _measure_zetas(models, seeds, rows, of_steps)
 
 
 def _measure_zetas(
-    models: Sequence[EiVRegressor],
-    seeds: Sequence[SeedSequence],
-    inputs: Sequence[ZetaPosterior],
-    outputs: Sequence[Tensor],
-    output_errors: Sequence[Tensor],
-    y_noise: Tensor,
+    models: Sequence[EiVRegressor], seeds: Sequence[SeedSequence], rows: Sequence[Rows], likelihood: Likelihood
 ) -> None:
-    """Note how well training has integrated over zeta; all but `models` has one entry a network."""
+    """Note how well training has integrated over zeta; all but `models` has one entry per network."""
 
     def measure(model: EiVRegressor, start: int) -> ZetaDiagnostics | None:
         networks = slice(start, start + model.n_networks)
-        zetas, like = stack_posteriors(inputs[networks]), outputs[start]
-        if zetas.is_exact:
+        own = stack_rows(rows[networks])
+        if own.inputs.is_exact:
             return None
-        return zeta_diagnostics(
-            model.posterior_,
-            zetas,
-            torch.stack(list(outputs[networks])),
-            y_noise[networks],
-            _draws(model, zetas),
-            Streams.of(seeds[networks], Purpose.DIAGNOSTICS, like.device, like.dtype),
-            torch.stack(list(output_errors[networks])) if output_errors else None,
-        )
+        streams = Streams.of(seeds[networks], Purpose.DIAGNOSTICS, own.y.device, own.y.dtype)
+        draws = _draws(model, own.inputs)
+        return zeta_diagnostics(model.posterior_, own, likelihood.networks(networks), draws, streams)
 
-    first, device = models[0], outputs[0].device
+    first, device = models[0], rows[0].y.device
     starts = np.cumsum([0, *(model.n_networks for model in models[:-1])]).tolist()
     with matmul_precision(device, first.precision):
         tasks = [partial(measure, model, start) for model, start in zip(models, starts, strict=True)]
@@ -178,7 +158,7 @@ def _measure_zetas(
     measured = [pair for pair in zip(models, starts, strict=True) if pair[0].bound_gap_ is not None]
     if measured:
         worst, start = max(measured, key=lambda pair: float(pair[0].bound_gap_))
-        _tell(worst, _draws(worst, inputs[start]))
+        _tell(worst, _draws(worst, rows[start].inputs))
 
 
 def _tell(model: EiVRegressor, draws: ZetaDraws) -> None:

@@ -8,11 +8,13 @@ from typing import Protocol
 
 from torch import Tensor
 
+from eiv.likelihoods import Likelihood
+
 
 class Report(Protocol):
-    """Called at the end of epochs with the loss and sigma_y of each network, `S` and `S x n_y`."""
+    """Called at the end of epochs with the loss of each network, `S`, and their likelihood."""
 
-    def __call__(self, epoch: int, loss: Tensor, y_noise: Tensor) -> None:
+    def __call__(self, epoch: int, loss: Tensor, likelihood: Likelihood) -> None:
         """Note the end of an epoch."""
 
 
@@ -22,10 +24,10 @@ def training_progress(
 ) -> Iterator[Report | None]:
     """Show a bar for `n_epochs` epochs where `enabled`, and let `on_progress` know the share that is done.
 
-    `y_scale` turns sigma_y back into units of y.
+    `y_scale` turns the likelihood back into units of y.
     """
     if not enabled:
-        yield None if on_progress is None else lambda epoch, loss, y_noise: on_progress(epoch / n_epochs)
+        yield None if on_progress is None else lambda epoch, loss, likelihood: on_progress(epoch / n_epochs)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
@@ -39,9 +41,9 @@ def training_progress(
     with Progress(*columns) as bar:
         task = bar.add_task("training", total=n_epochs, state="")
 
-        def report(epoch: int, loss: Tensor, y_noise: Tensor) -> None:
-            sigma = y_scale * y_noise.square().mean().sqrt().item()
-            bar.update(task, completed=epoch, state=f"loss {loss.mean().item():.4f}  σ_y {sigma:.4g}")
+        def report(epoch: int, loss: Tensor, likelihood: Likelihood) -> None:
+            words = f"loss {loss.mean().item():.4f}  {likelihood.in_words(y_scale)}"
+            bar.update(task, completed=epoch, state=words)
             if on_progress is not None:
                 on_progress(epoch / n_epochs)
 

@@ -22,8 +22,8 @@ from eiv.graphs import matmul_precision
 from eiv.inputs import ZETA_DRAWS, InputPrior, LearnedPrior, RelativeError, ZetaPosterior
 from eiv.inputs.errors import check_x_err, named_errors, standard_deviations
 from eiv.inputs.plausible import check_plausible
-from eiv.noise import NOISE_RULES
-from eiv.posteriors import FAMILIES, StackPosterior, WeightPosterior
+from eiv.likelihoods import NOISE_RULES
+from eiv.posteriors import FAMILIES, WeightPosterior
 from eiv.prediction import Prediction
 from eiv.products import PRECISIONS, check_precision
 from eiv.recipes import RECIPES, settings_for
@@ -561,7 +561,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         on every machine. Draws of the other families have random errors far above those of float32.
         """
         posterior: WeightPosterior = self.posterior_
-        if isinstance(posterior, StackPosterior) and posterior.in_closed_form:
+        if posterior.in_closed_form:
             return posterior.in_double()
         return posterior
 

@@ -16,7 +16,7 @@ from eiv.inputs.nodes import nearest_nodes, nodes_of_rule
 from eiv.inputs.zeta import ZetaPosterior
 from eiv.matching import evenly, matched_draws, matched_nodes, matched_noise, matched_zetas
 from eiv.networks import values_at_once
-from eiv.posteriors import Spread, StackPosterior, WeightDraw, WeightPosterior, evaluate_rows
+from eiv.posteriors import Spread, WeightDraw, WeightPosterior
 from eiv.streams import Purpose, Streams
 from eiv.workers import run_tasks
 
@@ -76,7 +76,7 @@ class BlockSampler:
     A random error of the draws would therefore be an error of all rows, which three things keep out. The zetas of a row
     are spread evenly and matched to the mean and the covariance of its posterior (`eiv.matching`): for f linear in up
     to 50 features no error is left. Where the family knows mean and variance of f over theta in closed form
-    (`StackPosterior.in_closed_form`), no theta is drawn for the moments, and zetas are nodes of a rule, the same for
+    (`WeightPosterior.in_closed_form`), no theta is drawn for the moments, and zetas are nodes of a rule, the same for
     every seed: G L for the mean over theta, G for the variance, which takes more time and varies less. Draws then add
     to the mean at each of the G L zetas what thetas of their own move f by at the nearest of the G. For other families
     the moments come from the analysis of variance within blocks. In either case the draws that are kept are matched to
@@ -120,13 +120,13 @@ class BlockSampler:
 
     def sample(self, inputs: ZetaPosterior, keep_draws: bool) -> Sampled:
         """The moments of f for `inputs`, `rows x n_x`, and `S G A L x rows x n_y` draws."""
-        if isinstance(self.posterior, StackPosterior) and self.posterior.in_closed_form:
+        if self.posterior.in_closed_form:
             return self._in_closed_form(self.posterior, inputs, keep_draws)
         f = self._draws(inputs)
         moments = unbiased_moments(f)
         return Sampled(moments, matched_draws(f.flatten(0, 3), moments) if keep_draws else None)
 
-    def _in_closed_form(self, posterior: StackPosterior, inputs: ZetaPosterior, keep_draws: bool) -> Sampled:
+    def _in_closed_form(self, posterior: WeightPosterior, inputs: ZetaPosterior, keep_draws: bool) -> Sampled:
         """The same from the mean and the variance over theta."""
         if self.n_zeta == 1:  # exact inputs: the zeta of all blocks is the same
             thetas, near = [slice(None)], torch.zeros(1, 1, dtype=torch.long)
@@ -212,7 +212,7 @@ class BlockSampler:
 
 
 @torch.no_grad()
-def _mean(posterior: StackPosterior, zeta: Tensor) -> Tensor:
+def _mean(posterior: WeightPosterior, zeta: Tensor) -> Tensor:
     """E f over theta at `zeta`, `L x rows x n_x`: `S x L x rows x n_y`, in float64."""
     mean = posterior.mean(zeta.flatten(0, 1).expand(posterior.stack.n_networks, -1, -1))
     by_zeta: Tensor = mean.double().unflatten(1, zeta.shape[:2])
@@ -220,7 +220,7 @@ def _mean(posterior: StackPosterior, zeta: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _spread(posterior: StackPosterior, zeta: Tensor, draw: WeightDraw | None) -> Spread:
+def _spread(posterior: WeightPosterior, zeta: Tensor, draw: WeightDraw | None) -> Spread:
     """Var f over theta at `zeta`, `rows x n_x`, and what draws add, in float64."""
     found = posterior.spread(zeta.expand(posterior.stack.n_networks, -1, -1), draw)
     return Spread(found.variance.double(), None if found.moves is None else found.moves.double())
@@ -285,7 +285,7 @@ class LiteralSampler:
         for start in range(0, self.n_theta, at_once):
             thetas = min(at_once, self.n_theta - start)
             repeated = zeta.expand(stack.n_networks, thetas, -1, -1, -1)
-            draws.append(evaluate_rows(self.posterior, self._weights, repeated, theta_axis=1))
+            draws.append(self.posterior.evaluate_rows(self._weights, repeated, theta_axis=1))
         return torch.cat(draws, dim=1).flatten(0, 1).transpose(1, 2)
 
 

@@ -47,7 +47,7 @@ def test_the_zetas_of_a_row_share_its_theta(name, dtype):
     posterior = ready(name, dtype=dtype)
     zeta = torch.ones(3, 6, 4, 5, 2, dtype=dtype)  # rows, thetas, zetas that are all the same
     with torch.no_grad():
-        f = evaluate_rows(posterior, streams(dtype=dtype), zeta, theta_axis=2).squeeze(-1)
+        f = posterior.evaluate_rows(streams(dtype=dtype), zeta, theta_axis=2).squeeze(-1)
     torch.testing.assert_close(f, f[..., :1].expand_as(f), rtol=1e-5, atol=1e-6)
     first = f[..., 0].round(decimals=4)  # S x rows x thetas
     assert not (first[0] == first[1]).any()

@@ -20,7 +20,6 @@ from eiv.modelfile.encoding import Arrays, decode, encode
 from eiv.modelfile.header import FORMAT, check_settings
 from eiv.networks import paper_network
 from eiv.posteriors import WeightPosterior
-from eiv.posteriors.base import StackPosterior
 from eiv.recipes import settings_for
 from eiv.scaling import Scaler
 from eiv.streams import network_seeds
@@ -76,9 +75,8 @@ def to_file(model: EiVRegressor) -> tuple[dict[str, Any], Arrays]:
     stack = model.posterior_.stack
     for name, value in {**stack.parameters, **stack.constants}.items():
         arrays[f"network/{name}"] = value.detach().cpu().numpy()
-    if isinstance(model.posterior_, StackPosterior):
-        for name, value in model.posterior_.state.items():
-            arrays[f"posterior/{name}"] = value.detach().cpu().numpy()
+    for name, value in model.posterior_.state.items():
+        arrays[f"posterior/{name}"] = value.detach().cpu().numpy()
     return header, {name: np.ascontiguousarray(value) for name, value in arrays.items()}
 
 
@@ -156,15 +154,14 @@ def _posterior(model: EiVRegressor, arrays: Arrays, path: Path) -> WeightPosteri
     with torch.no_grad():
         for name, value in values.items():
             value.copy_(torch.from_numpy(saved[name]))
-    if isinstance(posterior, StackPosterior):
-        like = posterior.parameters[0].device
-        prefix = "posterior/"
-        state = {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
-        if any(value.dtype.kind == "f" and np.isnan(value).any() for value in state.values()):
-            raise ValueError(f"some numbers of the posterior {model.settings_.posterior!r} are missing")
-        posterior.load_state({name: torch.from_numpy(value).to(like) for name, value in state.items()})
-        if not posterior.kept and posterior.kept_shapes({}):
-            raise ValueError(f"there is no state of the posterior {model.settings_.posterior!r}")
+    like = posterior.parameters[0].device
+    prefix = "posterior/"
+    state = {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+    if any(value.dtype.kind == "f" and np.isnan(value).any() for value in state.values()):
+        raise ValueError(f"some numbers of the posterior {model.settings_.posterior!r} are missing")
+    posterior.load_state({name: torch.from_numpy(value).to(like) for name, value in state.items()})
+    if not posterior.kept and posterior.kept_shapes({}):
+        raise ValueError(f"there is no state of the posterior {model.settings_.posterior!r}")
     return posterior
 
 

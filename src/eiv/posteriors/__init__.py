@@ -1,6 +1,6 @@
 """Weight posteriors: one family a file, the same names in each."""
 
-from eiv.posteriors.base import Spread, StackPosterior, Theta, WeightDraw, WeightPosterior, evaluate_rows
+from eiv.posteriors.base import PointPosterior, Spread, Theta, WeightDraw, WeightPosterior
 from eiv.posteriors.bernoulli_dropout import BernoulliDropout
 from eiv.posteriors.concrete_dropout import ConcreteDropout
 from eiv.posteriors.ensemble import Ensemble
@@ -21,16 +21,15 @@ __all__ = [
     "LastLayerLaplace",
     "LinearisedLaplace",
     "MeanField",
+    "PointPosterior",
     "Spread",
-    "StackPosterior",
     "Theta",
     "VariationalDropout",
     "WeightDraw",
     "WeightPosterior",
-    "evaluate_rows",
 ]
 
-FAMILIES: dict[str, type[StackPosterior]] = {
+FAMILIES: dict[str, type[WeightPosterior]] = {
     "bernoulli_dropout": BernoulliDropout,
     "gaussian_dropout": GaussianDropout,
     "variational_dropout": VariationalDropout,

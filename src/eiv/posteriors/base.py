@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import copy
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
-from eiv.inputs.draws import ZetaDraws
-from eiv.inputs.zeta import ZetaPosterior
+from eiv.inputs import Rows, ZetaDraws
+from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
 from eiv.streams import Streams
 
-__all__ = ["Spread", "StackPosterior", "Theta", "WeightDraw", "WeightPosterior", "evaluate_rows"]
+__all__ = ["PointPosterior", "Spread", "Theta", "WeightDraw", "WeightPosterior"]
 
 WeightDraw = dict[str, Tensor]
 """D draws of theta for each network, by the randomness behind them: tensors with axes `S x D` first."""
@@ -60,62 +60,17 @@ class Spread(NamedTuple):
     moves: Tensor | None = None
 
 
-class WeightPosterior(Protocol):
+class WeightPosterior(ABC):
     r"""A family q_phi that approximates the posterior of the weights, eq. (idea_var_inf).
 
     .. math:: \pi(\theta | \mathcal{D}, \sigma^2) \approx q_\phi(\theta)
 
-    The paper asks three things of it: that it can be sampled (`draw`), that its divergence from the prior is known
-    (`kl`), and that gradients with respect to phi pass through a draw (`evaluate`). That is enough to train and to
-    predict. The families of this package are all a `StackPosterior`, which offers more.
-
-    Attributes:
-        stack: the S networks.
-        parameters: phi, leaves with the axis S first.
-
-    Examples:
-        >>> from eiv.posteriors import FAMILIES
-        >>> "bernoulli_dropout" in FAMILIES
-        True
-
-    """
-
-    stack: NetworkStack
-
-    @property
-    def parameters(self) -> Sequence[Tensor]:
-        """Phi: what training moves."""
-
-    def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
-        """Draw theta `n_draws` times for each network, from its own stream."""
-
-    def evaluate(self, draw: WeightDraw, zeta: Tensor) -> Tensor:
-        """Compute f_theta(zeta): `S x D x R x n_x` to `S x D x R x n_y`; draw d serves the R inputs `zeta[:, d]`."""
-
-    @property
-    def weight_decay(self) -> float | None:
-        """The number c with d kl / d phi = c phi, where there is one: Adam then takes the gradient's share itself."""
-
-    def kl(self) -> Tensor:
-        """The divergence of q_phi from the prior N(0, lambda_theta^2), up to a constant: `S`."""
-
-    def join(self, others: Sequence[Self]) -> Self:
-        """One posterior of this one's networks and those of `others`, in order."""
-
-    def split(self, sizes: Sequence[int]) -> Sequence[Self]:
-        """Part the stack into stacks of `sizes` networks."""
-
-
-class StackPosterior:
-    r"""What the families have in common: a stack of networks, and tensors with the axis S first beside it.
-
-    .. math:: q_\phi(\theta) = \delta(\theta - \phi), \qquad - \log \mathcal{N}(\phi | 0, \lambda_\theta^2) =
-              \frac{1}{2 \lambda_\theta^2} |\phi|^2 + \mathrm{const}
-
-    By itself it is a point, the MAP estimate, without any epistemic part. A family may learn more than the networks'
-    parameters (`learned`), keep other tensors (`kept`), make ready for training (`begin`), look at its course
-    (`observe`) and work at its end (`finish`). Whatever it is, the parameters of the stack and `state` describe it in
-    full. To restore a posterior, build one of the same family, load the stack's parameters, then `load_state`.
+    The paper asks three things of it, and a family of your own has to define them: it can be sampled (`draw`), slopes
+    with respect to phi pass through a draw (`theta`), and its divergence from the prior is known (`kl`). It may learn
+    more than the networks' parameters (`learned`), keep other tensors (`kept`), make ready for training (`begin`), look
+    at its course (`observe`) and work at its end (`finish`). Whatever it is, the parameters of the stack and `state`
+    describe it in full. To restore a posterior, build one of the same family, load the stack's parameters,
+    then `load_state`.
 
     Args:
         stack: the S networks.
@@ -135,12 +90,9 @@ class StackPosterior:
     by `in_closed_form`: its predictions then hold no random error of the weights.
 
     Examples:
-        >>> from numpy.random import SeedSequence
-        >>> from torch import nn
-        >>> stack = NetworkStack(lambda: nn.Linear(3, 1), 3, 1, SeedSequence(0).spawn(2), torch.device("cpu"))
-        >>> q = StackPosterior(stack, weight_penalty=10.0)
-        >>> q.evaluate({}, torch.zeros(2, 16, 5, 3)).shape
-        torch.Size([2, 16, 5, 1])
+        >>> from eiv.posteriors import FAMILIES
+        >>> sorted(FAMILIES["bernoulli_dropout"].__abstractmethods__), sorted(WeightPosterior.__abstractmethods__)
+        ([], ['draw', 'kl', 'theta'])
 
     """
 
@@ -184,16 +136,20 @@ class StackPosterior:
         """The shapes that `kept` has after training, where some depend on its course as they were `found`."""
         return {}
 
+    @abstractmethod
     def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
-        """A point needs no randomness."""
-        return {}
+        """Draw theta `n_draws` times for each network, from its own stream."""
 
+    @abstractmethod
     def theta(self, draw: WeightDraw) -> Theta:
         """The masks and parameters behind draws as training has them, with gradients to phi."""
-        return Theta(self._no_masks(), self.stack.parameters)
+
+    @abstractmethod
+    def kl(self) -> Tensor:
+        """The divergence of q_phi from the prior N(0, lambda_theta^2), up to a constant: `S`."""
 
     def evaluate(self, draw: WeightDraw, zeta: Tensor) -> Tensor:
-        """Compute f_theta(zeta): `S x D x R x n_x` to `S x D x R x n_y`."""
+        """Compute f_theta(zeta): `S x D x R x n_x` to `S x D x R x n_y`; draw d serves the R inputs `zeta[:, d]`."""
         masks, parameters = self.theta(draw)
         if parameters is self.stack.parameters:
             return self.stack(masks, zeta)
@@ -203,6 +159,35 @@ class StackPosterior:
         f = stack(masks, zeta.flatten(0, 1).unsqueeze(1))
         grouped: Tensor = f.squeeze(1).unflatten(0, (n_networks, -1))
         return grouped
+
+    def evaluate_rows(self, streams: Streams, zeta: Tensor, theta_axis: int, as_trained: bool = False) -> Tensor:
+        r"""Evaluate K thetas for each of B rows with L zetas: thetas of the row's own, or shared as the family does.
+
+        .. math:: f_{\theta_{bk}}(\zeta_{bkl}) \quad \text{or} \quad f_{\theta_k}(\zeta_{bkl})
+
+        Args:
+            streams: where the thetas come from.
+            zeta: `S x B x K x L x n_x`, or `S x K x B x L x n_x`.
+            theta_axis: where K stands, 2 or 1.
+            as_trained: whether theta is the point that training found, of families that train one (`trains_a_point`).
+
+        Returns:
+            f, with the axes of `zeta` and n_y last.
+
+        """
+        draw = self.draw_as_in_training if as_trained else self.draw
+        if not self.shares_draws:
+            f = self.evaluate(draw(streams, zeta.shape[1] * zeta.shape[2]), zeta.flatten(1, 2))
+            own: Tensor = f.unflatten(1, zeta.shape[1:3])
+            return own
+        by_theta = zeta.movedim(theta_axis, 1)  # S x K x B x L x n_x
+        f = self.evaluate(draw(streams, by_theta.shape[1]), by_theta.flatten(2, 3))
+        shared: Tensor = f.unflatten(2, by_theta.shape[2:4]).movedim(1, theta_axis)
+        return shared
+
+    def draw_as_in_training(self, streams: Streams, n_draws: int) -> WeightDraw:
+        """Draw theta as often as asked, or nothing where training knows one theta alone."""
+        return {} if self.trains_a_point else self.draw(streams, n_draws)
 
     @property
     def in_closed_form(self) -> bool:
@@ -240,10 +225,6 @@ class StackPosterior:
         """What the parameters of the networks decay to, one `S x shape` each; none where that is zero."""
         return []
 
-    def kl(self) -> Tensor:
-        """The negative logarithm of the prior at phi, up to a constant: `S`."""
-        return self.weight_penalty * self.squares()
-
     def kl_beside_decay(self) -> Tensor:
         """What `kl` has beside the decay of the networks' parameters, `S`; all of it where there is none."""
         return self.kl()
@@ -252,19 +233,16 @@ class StackPosterior:
         """The sum of squared parameters of each network, `S`."""
         return sum_of_squares(list(self.stack.parameters.values()))
 
-    def begin(self, streams: Streams) -> None:
+    def begin(self, streams: Streams) -> None:  # noqa: B027  (most families need nothing of the kind)
         """Make ready for training."""
 
-    def observe(self, epoch: int, epochs: int) -> None:
+    def observe(self, epoch: int, epochs: int) -> None:  # noqa: B027
         """Look at phi at the end of an epoch, of 1 ... `epochs`."""
 
-    def finish(
-        self, inputs: ZetaPosterior, y: Tensor, y_noise: Tensor, draws: ZetaDraws | None, streams: Streams
+    def finish(  # noqa: B027
+        self, rows: Rows, likelihood: Likelihood, draws: ZetaDraws | None, streams: Streams
     ) -> None:
-        """Do what is left to be done at the end of training, with its rows (see `eiv.training.train`).
-
-        `y_noise` is `S x n_y`, or `S x N x n_y` where rows differ; `draws` is None where the inputs are exact.
-        """
+        """Do what is left to be done at the end of training, with its rows; `draws` is None for exact inputs."""
 
     def join(self, others: Sequence[Self]) -> Self:
         """One posterior of this one's networks and those of `others`, in order."""
@@ -310,46 +288,38 @@ class StackPosterior:
         return self.__dict__ | on_cpu
 
 
-PACE = 10.0
-"""Rates and spreads are learned as logarithms over this number. Adam moves a number by its step size at most, and these
-have further to go than weights."""
+class PointPosterior(WeightPosterior):
+    r"""A point, the MAP estimate: what families start from that train a point, and that let it vary by other means.
 
-
-def evaluate_rows(
-    posterior: WeightPosterior, streams: Streams, zeta: Tensor, theta_axis: int, as_trained: bool = False
-) -> Tensor:
-    r"""Evaluate K thetas for each of B rows with L zetas: thetas of the row's own, or shared as the family does.
-
-    .. math:: f_{\theta_{bk}}(\zeta_{bkl}) \quad \text{or} \quad f_{\theta_k}(\zeta_{bkl})
-
-    Args:
-        posterior: q_phi of S networks.
-        streams: where the thetas come from.
-        zeta: `S x B x K x L x n_x`, or `S x K x B x L x n_x`.
-        theta_axis: where K stands, 2 or 1.
-        as_trained: whether theta is the point that training found, of families that train one (`trains_a_point`).
-
-    Returns:
-        f, with the axes of `zeta` and n_y last.
+    .. math:: q_\phi(\theta) = \delta(\theta - \phi), \qquad - \log \mathcal{N}(\phi | 0, \lambda_\theta^2) =
+              \frac{1}{2 \lambda_\theta^2} |\phi|^2 + \mathrm{const}
 
     Examples:
         >>> from numpy.random import SeedSequence
         >>> from torch import nn
-        >>> seeds, cpu = SeedSequence(0).spawn(2), torch.device("cpu")
-        >>> q = StackPosterior(NetworkStack(lambda: nn.Linear(3, 1), 3, 1, seeds, cpu), weight_penalty=10.0)
-        >>> evaluate_rows(q, Streams(seeds, cpu), torch.zeros(2, 16, 10, 5, 3), theta_axis=2).shape
-        torch.Size([2, 16, 10, 5, 1])
+        >>> stack = NetworkStack(lambda: nn.Linear(3, 1), 3, 1, SeedSequence(0).spawn(2), torch.device("cpu"))
+        >>> q = PointPosterior(stack, weight_penalty=10.0)
+        >>> q.evaluate({}, torch.zeros(2, 16, 5, 3)).shape
+        torch.Size([2, 16, 5, 1])
 
     """
-    draw = partial(draw_as_in_training, posterior) if as_trained else posterior.draw
-    if not shares_draws(posterior):
-        f = posterior.evaluate(draw(streams, zeta.shape[1] * zeta.shape[2]), zeta.flatten(1, 2))
-        own: Tensor = f.unflatten(1, zeta.shape[1:3])
-        return own
-    by_theta = zeta.movedim(theta_axis, 1)  # S x K x B x L x n_x
-    f = posterior.evaluate(draw(streams, by_theta.shape[1]), by_theta.flatten(2, 3))
-    shared: Tensor = f.unflatten(2, by_theta.shape[2:4]).movedim(1, theta_axis)
-    return shared
+
+    def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
+        """A point needs no randomness."""
+        return {}
+
+    def theta(self, draw: WeightDraw) -> Theta:
+        """The parameters as they are."""
+        return Theta(self._no_masks(), self.stack.parameters)
+
+    def kl(self) -> Tensor:
+        """The negative logarithm of the prior at phi, up to a constant: `S`."""
+        return self.weight_penalty * self.squares()
+
+
+PACE = 10.0
+"""Rates and spreads are learned as logarithms over this number. Adam moves a number by its step size at most, and these
+have further to go than weights."""
 
 
 def sum_of_squares(values: Sequence[Tensor]) -> Tensor:
@@ -371,17 +341,6 @@ class _Squares(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
         twice = 2 * gradient
         return tuple(value * twice.view(-1, *[1] * (value.ndim - 1)) for value in ctx.saved_tensors)
-
-
-def shares_draws(posterior: WeightPosterior) -> bool:
-    """Whether the rows of a minibatch share one theta."""
-    return isinstance(posterior, StackPosterior) and posterior.shares_draws
-
-
-def draw_as_in_training(posterior: WeightPosterior, streams: Streams, n_draws: int) -> WeightDraw:
-    """Draw theta as often as asked, or nothing where training knows one theta alone."""
-    at_the_end = isinstance(posterior, StackPosterior) and posterior.trains_a_point
-    return {} if at_the_end else posterior.draw(streams, n_draws)
 
 
 def sum_over_units(stack: NetworkStack, values: Tensor) -> Tensor:

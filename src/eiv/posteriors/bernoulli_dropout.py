@@ -5,13 +5,13 @@ from __future__ import annotations
 from torch import Tensor
 
 from eiv.networks import NetworkStack
-from eiv.posteriors.base import StackPosterior, Theta, WeightDraw, check_dropout_layers
+from eiv.posteriors.base import Theta, WeightDraw, WeightPosterior, check_dropout_layers
 from eiv.streams import Streams
 
 __all__ = ["BernoulliDropout"]
 
 
-class BernoulliDropout(StackPosterior):
+class BernoulliDropout(WeightPosterior):
     r"""Weights that lose whole units at random: q_phi of Monte Carlo dropout.
 
     .. math::

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from eiv.networks import NetworkStack
-from eiv.posteriors.base import PACE, StackPosterior, Theta, WeightDraw, check_dropout_layers, sum_over_units
+from eiv.posteriors.base import PACE, Theta, WeightDraw, WeightPosterior, check_dropout_layers, sum_over_units
 from eiv.streams import Streams
 
 __all__ = ["ConcreteDropout"]
@@ -16,7 +16,7 @@ _LEAST_RATE = 0.01
 _EDGE = 2.0**-24  # distance of a uniform number from 0 and 1
 
 
-class ConcreteDropout(StackPosterior):
+class ConcreteDropout(WeightPosterior):
     r"""Weights that lose whole units at random, at rates that the data decide.
 
     .. math::

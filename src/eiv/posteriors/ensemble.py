@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from eiv.posteriors.base import Spread, StackPosterior, WeightDraw, sum_of_squares
+from eiv.posteriors.base import PointPosterior, Spread, WeightDraw, sum_of_squares
 from eiv.streams import Streams
 
 __all__ = ["Ensemble"]
 
 
-class Ensemble(StackPosterior):
+class Ensemble(PointPosterior):
     r"""An ensemble of networks with MAP weights, each under a prior that is centred at an anchor of its own.
 
     .. math::

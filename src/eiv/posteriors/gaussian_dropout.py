@@ -5,13 +5,13 @@ from __future__ import annotations
 from torch import Tensor
 
 from eiv.networks import NetworkStack
-from eiv.posteriors.base import StackPosterior, Theta, WeightDraw, check_dropout_layers
+from eiv.posteriors.base import Theta, WeightDraw, WeightPosterior, check_dropout_layers
 from eiv.streams import Streams
 
 __all__ = ["GaussianDropout"]
 
 
-class GaussianDropout(StackPosterior):
+class GaussianDropout(WeightPosterior):
     r"""Units that are scaled at random: Gaussian dropout of type A with a fixed rate (the paper's footnote).
 
     .. math::
@@ -59,6 +59,10 @@ class GaussianDropout(StackPosterior):
     def theta(self, draw: WeightDraw) -> Theta:
         """The scales as masks, and the networks' parameters."""
         return Theta(draw, self.stack.parameters)
+
+    def kl(self) -> Tensor:
+        """The penalty of the weights, `S`."""
+        return self.weight_penalty * self.squares()
 
 
 def _scaled(noise: Tensor, rate: float) -> Tensor:

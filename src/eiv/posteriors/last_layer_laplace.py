@@ -10,11 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from eiv.inputs.draws import ZetaDraws
-from eiv.inputs.zeta import ZetaPosterior
+from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
+from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
-from eiv.objective import add_loss_gradient
-from eiv.posteriors.base import Spread, StackPosterior, WeightDraw
+from eiv.posteriors.base import PointPosterior, Spread, WeightDraw
 from eiv.quadrature import Quadrature
 from eiv.streams import Streams
 
@@ -46,7 +45,7 @@ class Features(NamedTuple):
     hidden: Tensor
 
 
-class LastLayerLaplace(StackPosterior):
+class LastLayerLaplace(PointPosterior):
     r"""A normal distribution of the last layer's weights about the MAP estimate; all other weights are points.
 
     .. math::
@@ -80,12 +79,14 @@ class LastLayerLaplace(StackPosterior):
 
     Examples:
         >>> from numpy.random import SeedSequence
+        >>> from eiv.likelihoods import NormalLikelihood
         >>> from eiv.networks import paper_network
         >>> seeds, cpu = SeedSequence(0).spawn(2), torch.device("cpu")
         >>> stack = NetworkStack(lambda: paper_network(1, 1, hidden_units=8), 1, 1, seeds, cpu)
         >>> q = LastLayerLaplace(stack, weight_penalty=10.0)
         >>> x = torch.linspace(-1, 1, 40).reshape(1, 40, 1).expand(2, -1, -1)
-        >>> q.finish(ZetaPosterior(x, 0 * x), 2 * x, torch.full((2, 1), 0.1), None, Streams(seeds, cpu))
+        >>> rows = Rows(ZetaPosterior(x, 0 * x), 2 * x)
+        >>> q.finish(rows, NormalLikelihood(torch.full((2, 1), 0.1)), None, Streams(seeds, cpu))
         >>> q.state["root"].shape  # networks, weights of the last layer twice
         torch.Size([2, 9, 9])
 
@@ -106,26 +107,25 @@ class LastLayerLaplace(StackPosterior):
         self.kept.clear()
 
     @torch.no_grad()
-    def finish(
-        self, inputs: ZetaPosterior, y: Tensor, y_noise: Tensor, draws: ZetaDraws | None, streams: Streams
-    ) -> None:
+    def finish(self, rows: Rows, likelihood: Likelihood, draws: ZetaDraws | None, streams: Streams) -> None:
         """Find C, and keep a root of it: `root`, `S x n_w x n_w`; w stands as `n_y x (h + 1)`, the bias last."""
-        exact, most_rows = self._exact(), _MOST_ROWS
+        exact, most_rows, y = self._exact(), _MOST_ROWS, rows.y
+        likelihood = likelihood.to(y.device, exact.stack.dtype)
         if draws is not None and draws.quadrature(y.dtype) is None:
-            draws, most_rows = ZetaDraws.of("stratified", max(_ZETAS, draws.n_zeta), inputs), _MOST_DRAWN_ROWS
+            draws, most_rows = ZetaDraws.of("stratified", max(_ZETAS, draws.n_zeta), rows.inputs), _MOST_DRAWN_ROWS
         stride = -(-y.shape[1] // most_rows)
         n_zeta = 1 if draws is None else draws.n_zeta
-        rows = torch.arange(0, y.shape[1], stride, device=y.device)
+        chosen = torch.arange(0, y.shape[1], stride, device=y.device)
         information = torch.zeros((), dtype=torch.float64, device=y.device)
-        for some in rows.split(max(1, _BLOCK_VALUES // (max(self.stack.width, self.n_weights) * n_zeta))):
-            taken = inputs.take(some.expand(len(y), -1)).to(y.device, exact.stack.dtype)
-            noise = (y_noise if y_noise.ndim == 2 else y_noise[:, some]).to(exact.stack.dtype)
+        for some in chosen.split(max(1, _BLOCK_VALUES // (max(self.stack.width, self.n_weights) * n_zeta))):
+            taken = rows.inputs.take(some.expand(len(y), -1)).to(y.device, exact.stack.dtype)
+            known = None if rows.y_err is None else rows.y_err[:, some].to(exact.stack.dtype)
             information = information + (
-                exact._information(taken.mean, noise)
+                exact._information(taken.mean, likelihood, known)
                 if draws is None
-                else exact._simulated_information(taken, noise, draws, streams, -(-_LABELS // len(rows)))
+                else exact._simulated_information(taken, likelihood, known, draws, streams, -(-_LABELS // len(chosen)))
             )
-        values, vectors = torch.linalg.eigh(information * (y.shape[1] / len(rows)))
+        values, vectors = torch.linalg.eigh(information * (y.shape[1] / len(chosen)))
         precisions = values.clamp_min(0) + 2 * self.weight_penalty  # rounding, and the scatter of drawn zetas
         precisions = torch.maximum(precisions, _LEAST_PRECISION * precisions.amax(1, keepdim=True))
         root = vectors * precisions.rsqrt().unsqueeze(1) @ vectors.mT  # the symmetric one, which is unique
@@ -223,22 +223,27 @@ class LastLayerLaplace(StackPosterior):
         outputs = torch.eye(hidden.shape[2], dtype=last.dtype, device=last.device)
         return torch.cat([torch.einsum("jk,srq->srjkq", outputs, last).flatten(3), hidden], dim=3)
 
-    def _information(self, x: Tensor, y_noise: Tensor) -> Tensor:
+    def _information(self, x: Tensor, likelihood: Likelihood, y_err: Tensor | None) -> Tensor:
         """The information in rows whose inputs `S x B x n_x` are exact, in float64: `S x n_w x n_w`."""
         slopes = self._slopes_by_output(self._features(x.unsqueeze(1))).double()
-        scaled = slopes / (y_noise.unsqueeze(1) if y_noise.ndim == 2 else y_noise).double().unsqueeze(3)
+        scaled = likelihood.whitened(slopes, y_err)
         found: Tensor = torch.einsum("sbjp,sbjq->spq", scaled, scaled)
         return found
 
     def _simulated_information(
-        self, inputs: ZetaPosterior, y_noise: Tensor, draws: ZetaDraws, streams: Streams, least_labels: int
+        self,
+        inputs: ZetaPosterior,
+        likelihood: Likelihood,
+        y_err: Tensor | None,
+        draws: ZetaDraws,
+        streams: Streams,
+        least_labels: int,
     ) -> Tensor:
         """The information in rows of uncertain inputs, from labels of the networks' own making: `S x n_w x n_w`."""
         n_rows, n_labels = inputs.mean.shape[1], max(_LEAST_LABELS, least_labels)
-        own = inputs.draw(streams.normal(n_rows, n_labels, inputs.n_base).to(y_noise.dtype))
+        own = inputs.draw(streams.normal(n_rows, n_labels, inputs.n_base).to(inputs.mean.dtype))
         f = super().evaluate({}, own)  # S x B x labels x n_y
-        noise = y_noise.unsqueeze(1) if y_noise.ndim == 2 else y_noise
-        labels = f + noise.unsqueeze(2) * streams.normal(*f.shape[1:]).to(f.dtype)
+        labels = likelihood.draw(f, streams, y_err)
         rule = draws.quadrature(f.dtype, f.device)
         # The square of a score that is drawn holds the variance of the draw; the product of two of them does not.
         sets = [
@@ -247,15 +252,17 @@ class LastLayerLaplace(StackPosterior):
         ]
         found = torch.zeros((), dtype=torch.float64, device=f.device)
         for i in range(n_labels):
-            scores = [self._scores(features, labels[:, :, i], y_noise, rule).double() for features in sets]
+            scores = [self._scores(features, labels[:, :, i], likelihood, y_err, rule).double() for features in sets]
             product = scores[0].mT @ scores[-1]
             found = found + (product + product.mT) / (2 * n_labels)
         return found
 
-    def _scores(self, features: Features, y: Tensor, y_noise: Tensor, rule: Quadrature | None) -> Tensor:
+    def _scores(
+        self, features: Features, y: Tensor, likelihood: Likelihood, y_err: Tensor | None, rule: Quadrature | None
+    ) -> Tensor:
         """Slopes of each row's log-likelihood with respect to the weights, from those of f: `S x B x n_w`."""
         f = torch.matmul(features.last, self._head().mT)
-        slopes = add_loss_gradient(f, y, 1 / y_noise, f.new_zeros(len(f)), 1.0, rule).mul_(-y.shape[1])
+        slopes = likelihood.add_loss_gradient(f, y, y_err, f.new_zeros(len(f)), 1.0, rule).mul_(-y.shape[1])
         of_last = torch.einsum("sblj,sblq->sbjq", slopes, features.last).flatten(2)
         return torch.cat([of_last, torch.einsum("sblj,sbljm->sbm", slopes, features.hidden)], dim=2)
 

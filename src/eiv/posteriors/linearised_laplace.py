@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from eiv.inputs.draws import ZetaDraws
-from eiv.inputs.zeta import ZetaPosterior
+from eiv.inputs import Rows, ZetaDraws
+from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
 from eiv.posteriors.last_layer_laplace import Features, LastLayerLaplace
 from eiv.streams import Streams
@@ -78,14 +78,12 @@ class LinearisedLaplace(LastLayerLaplace):
         self.hidden = [name for name in dict.fromkeys(self._called_layers()) if name != self.head]
 
     @torch.no_grad()
-    def finish(
-        self, inputs: ZetaPosterior, y: Tensor, y_noise: Tensor, draws: ZetaDraws | None, streams: Streams
-    ) -> None:
+    def finish(self, rows: Rows, likelihood: Likelihood, draws: ZetaDraws | None, streams: Streams) -> None:
         """Draw the directions once, `left` and `right`, all hidden layers one after the other; then find C."""
         for name, (_, *shape) in self._shapes_of_directions().items():
             if name not in self.kept:
                 self.kept[name] = streams.normal(*shape)
-        super().finish(inputs, y, y_noise, draws, streams)
+        super().finish(rows, likelihood, draws, streams)
 
     @property
     def n_weights(self) -> int:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from eiv.networks import NetworkStack
-from eiv.posteriors.base import PACE, StackPosterior, Theta, WeightDraw
+from eiv.posteriors.base import PACE, Theta, WeightDraw, WeightPosterior
 from eiv.streams import Streams
 
 __all__ = ["MeanField"]
@@ -18,7 +18,7 @@ _RATE = 0.1  # of networks without dropout layers
 _LEAST_RATE = 1e-4
 
 
-class MeanField(StackPosterior):
+class MeanField(WeightPosterior):
     r"""Independent normal weights, each with a mean and a spread that are learned ("Bayes by backprop").
 
     .. math::

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from eiv.inputs.draws import ZetaDraws
-from eiv.inputs.zeta import ZetaPosterior
+from eiv.inputs import Rows, ZetaDraws
+from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
-from eiv.posteriors.base import StackPosterior, Theta, WeightDraw
+from eiv.posteriors.base import PointPosterior, Theta, WeightDraw
 from eiv.streams import Streams
 
 __all__ = ["SWAG"]
@@ -20,7 +20,7 @@ _RANK = 20  # snapshots behind the low-rank part, at most
 _LEAST_SPREAD = 1e-6
 
 
-class SWAG(StackPosterior):
+class SWAG(PointPosterior):
     r"""A low-rank normal distribution fitted to where the weights were in the last quarter of training.
 
     .. math::
@@ -79,9 +79,7 @@ class SWAG(StackPosterior):
             self._snapshots.setdefault(name, []).append(now.clone())
             del self._snapshots[name][:-_RANK]
 
-    def finish(
-        self, inputs: ZetaPosterior, y: Tensor, y_noise: Tensor, draws: ZetaDraws | None, streams: Streams
-    ) -> None:
+    def finish(self, rows: Rows, likelihood: Likelihood, draws: ZetaDraws | None, streams: Streams) -> None:
         """Put the mean of the path in the place of its end, and keep its spread."""
         if self._seen < 2:
             raise ValueError("epochs must be 2 at least for posterior='swag', which looks at the course of training.")

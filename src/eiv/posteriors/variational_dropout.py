@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from eiv.networks import NetworkStack
-from eiv.posteriors.base import PACE, StackPosterior, Theta, WeightDraw, check_dropout_layers, sum_over_units
+from eiv.posteriors.base import PACE, Theta, WeightDraw, WeightPosterior, check_dropout_layers, sum_over_units
 from eiv.streams import Streams
 
 __all__ = ["VariationalDropout", "log_uniform_kl"]
@@ -15,7 +15,7 @@ _K1, _K2, _K3 = 0.63576, 1.87320, 1.48695  # Molchanov et al. (2017), eq. (14)
 _LEAST_RATE = 0.01
 
 
-class VariationalDropout(StackPosterior):
+class VariationalDropout(WeightPosterior):
     r"""Units that are scaled at random by an amount the data decide: Gaussian dropout of type A with learned rates.
 
     .. math::

@@ -1,0 +1,53 @@
+"""The rows of a table as the networks see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from eiv.inputs.zeta import ZetaPosterior, stack_posteriors, take_rows
+
+__all__ = ["Rows"]
+
+
+class Rows(NamedTuple):
+    r"""Rows with labels, for S networks: what is known of their true inputs, and labels with their known errors.
+
+    .. math:: \pi(\zeta | x), \quad y, \quad y_{err}
+
+    Attributes:
+        inputs: the posterior of zeta given x, `S x N x n_x`.
+        y: `S x N x n_y`.
+        y_err: the same shape, or None where nothing is known.
+
+    Examples:
+        >>> import torch
+        >>> x = torch.zeros(1, 3, 1)
+        >>> Rows(ZetaPosterior(x, 0 * x), 2 * x).take(torch.tensor([[0, 2]])).y.shape
+        torch.Size([1, 2, 1])
+
+    """
+
+    inputs: ZetaPosterior
+    y: Tensor
+    y_err: Tensor | None = None
+
+    def take(self, rows: Tensor) -> Rows:
+        """Some of the rows; `rows` is `S x B`, a choice of its own for each network."""
+        known = None if self.y_err is None else take_rows(self.y_err, rows)
+        return Rows(self.inputs.take(rows), take_rows(self.y, rows), known)
+
+    def between(self, start: int, stop: int) -> Rows:
+        """The rows from `start` up to `stop`."""
+        known = None if self.y_err is None else self.y_err[:, start:stop]
+        return Rows(self.inputs.rows(start, stop), self.y[:, start:stop], known)
+
+
+def stack_rows(rows: Sequence[Rows]) -> Rows:
+    """Rows of several networks, without the axis S, as one, with it."""
+    known = [each.y_err for each in rows if each.y_err is not None]
+    inputs = stack_posteriors([each.inputs for each in rows])
+    return Rows(inputs, torch.stack([each.y for each in rows]), torch.stack(known) if known else None)

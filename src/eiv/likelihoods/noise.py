@@ -1,0 +1,241 @@
+"""Rules for sigma_y, the part of the output's scatter that the inputs do not explain."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
+from eiv.streams import Streams
+
+if TYPE_CHECKING:
+    from eiv.posteriors import WeightPosterior
+
+__all__ = ["NOISE_RULES", "ByBound", "ByError", "NoiseRule"]
+
+_PAIRS = 10  # draws of (theta, zeta) per row behind its mean
+_THETAS = 2  # weight draws per row behind the bound
+_MOST_ROWS = 2_000  # that the bound looks at
+_ITERATIONS = 20
+_STRIDE = 0.7  # the most that log sigma_y moves in one iteration
+_LEAST_BEND = 0.01  # of the bound, as a share of what it would be if every zeta were known
+_TINY = 1e-30
+_BLOCK_VALUES = 2**20  # of the widest layer and one network, in one pass
+_FLOOR = 1e-4  # sigma_y as a share of the spread of y, where a network interpolates its data
+
+
+class NoiseRule(ABC):
+    r"""How sigma_y is found for networks as they are.
+
+    .. math:: (\phi, \mathcal{D}) \mapsto \sigma_y
+
+    Attributes:
+        least_share: what is left of sigma_y at least when it is renewed, but for the last time.
+        splits_error: whether sigma_y is found once more after training, beside the epistemic part of held-out rows.
+
+    Examples:
+        >>> sorted(NOISE_RULES)
+        ['likelihood', 'residual', 'rmse']
+
+    """
+
+    least_share = 0.0
+    splits_error = False
+
+    @abstractmethod
+    def renewed(
+        self,
+        y_noise: Tensor,
+        posterior: WeightPosterior,
+        learned: Rows,
+        judged: Rows,
+        draws: ZetaDraws | None,
+        streams: Streams,
+    ) -> Tensor:
+        """sigma_y, `S x n_y`, where it is `y_noise` so far.
+
+        `learned` are the rows that training learns from, `judged` rows that it does not, or the same. `draws` says how
+        zetas are drawn; it is None for exact inputs.
+        """
+
+
+class ByError(NoiseRule):
+    r"""Sigma_y from the squared errors of m(x) on the rows held out, or all: the paper's rule, or what is left of it.
+
+    .. math:: \sigma_y^2 = \frac1N \sum_i (y_i - m(x_i))^2 \ \Big[ - \frac1N \sum_i u(x_i)^2 \Big]
+              - \frac1N \sum_i y_{err,i}^2
+
+    The paper takes the first sum alone ("rmse"). It already holds the scatter of f(zeta) about m(x), which the total
+    uncertainty counts once more; the second sum takes it out ("residual").
+
+    m(x) and u(x) are estimated from K = 10 independent pairs (theta, zeta) per row. The Monte Carlo error of the mean,
+    which would raise the result, is taken out: :math:`(y - \hat m)^2 - s^2 / K` is unbiased for :math:`(y - m)^2`.
+
+    Args:
+        less_explained: whether u(x)^2 is taken out.
+
+    Examples:
+        >>> from numpy.random import SeedSequence
+        >>> from eiv.inputs import ZetaPosterior
+        >>> from eiv.networks import NetworkStack, paper_network
+        >>> from eiv.posteriors import BernoulliDropout
+        >>> seeds = SeedSequence(0).spawn(1)
+        >>> stack = NetworkStack(lambda: paper_network(1, 1, hidden_units=8), 1, 1, seeds, torch.device("cpu"))
+        >>> x = torch.linspace(-1, 1, 50).reshape(1, 50, 1)
+        >>> rows, streams = Rows(ZetaPosterior(x, 0 * x), 2 * x), Streams(seeds, x.device)
+        >>> ByError().of_rows(BernoulliDropout(stack, 1.0), rows, streams).shape
+        torch.Size([1, 1])
+
+    """
+
+    def __init__(self, less_explained: bool = False) -> None:
+        self.less_explained = less_explained
+
+    def renewed(
+        self,
+        y_noise: Tensor,
+        posterior: WeightPosterior,
+        learned: Rows,
+        judged: Rows,
+        draws: ZetaDraws | None,
+        streams: Streams,
+    ) -> Tensor:
+        """What the rows held out say: `S x n_y`."""
+        return self.of_rows(posterior, judged, streams)
+
+    @torch.no_grad()
+    def of_rows(self, posterior: WeightPosterior, rows: Rows, streams: Streams) -> Tensor:
+        """The same from some rows."""
+        y, total = rows.y, torch.zeros_like(rows.y[:, 0])
+        size = max(1, _BLOCK_VALUES // (posterior.stack.width * _PAIRS))  # the same for every S
+        for start in range(0, y.shape[1], size):
+            part = rows.between(start, start + size)
+            zeta = part.inputs.draw(streams.normal(part.y.shape[1], _PAIRS, part.inputs.n_base)).unsqueeze(3)
+            f = posterior.evaluate_rows(streams, zeta, theta_axis=2).squeeze(3)
+            variance = f.var(2)
+            errors = (part.y - f.mean(2)).square() - variance / _PAIRS
+            total += (errors - variance if self.less_explained else errors).sum(1)
+        known = 0.0 if rows.y_err is None else rows.y_err.square().mean(1)
+        return torch.maximum(total / y.shape[1] - known, _floor(y)).sqrt()
+
+
+class ByBound(NoiseRule):
+    r"""Sigma_y that maximises the bound of eq. (mcloss) for the networks as they are, by Newton's method.
+
+    .. math:: \log \sigma_y \leftarrow \log \sigma_y - \frac{B'}{B''}, \qquad
+              B' = \frac1N \sum_i a_i \Big( \sum_l w_{il} \frac{(y_i - f_{\theta_i}(\zeta_{il}))^2}{s_i^2} - 1 \Big),
+              \qquad w_{il} \propto p(y_i | \theta_i, \zeta_{il}, s_i^2)
+
+    with :math:`s_i^2 = \sigma_y^2 + y_{err,i}^2` and :math:`a_i = \sigma_y^2 / s_i^2`. Expectation maximisation, the
+    fixed point of B' = 0, needs hundreds of rounds where the error of x explains most of the scatter: rows on a steep
+    part of f fit any sigma_y and hold it where it is. Theta is the point that was trained, of families that train one.
+
+    It falls by a fifth at most when it is renewed, but for the last time: f must adapt gradually, or it stays at its
+    early, too flat shape.
+
+    Examples:
+        >>> from numpy.random import SeedSequence
+        >>> from eiv.inputs import ZetaPosterior
+        >>> from eiv.networks import NetworkStack, paper_network
+        >>> from eiv.posteriors import BernoulliDropout
+        >>> seeds = SeedSequence(0).spawn(1)
+        >>> stack = NetworkStack(lambda: paper_network(1, 1, hidden_units=8), 1, 1, seeds, torch.device("cpu"))
+        >>> x = torch.linspace(-1, 1, 50).reshape(1, 50, 1)
+        >>> rows = Rows(ZetaPosterior(x, torch.full((1, 1, 1), 0.1)), 2 * x)
+        >>> draws = ZetaDraws.of("monte_carlo", 5, rows.inputs)
+        >>> q, streams = BernoulliDropout(stack, 1.0), Streams(seeds, x.device)
+        >>> noise, error = ByBound().of_rows(torch.ones(1, 1), q, rows, draws, streams)
+        >>> noise.shape, error.shape
+        (torch.Size([1, 1]), torch.Size([1, 1]))
+
+    """
+
+    least_share = 0.8
+    splits_error = True
+
+    def renewed(
+        self,
+        y_noise: Tensor,
+        posterior: WeightPosterior,
+        learned: Rows,
+        judged: Rows,
+        draws: ZetaDraws | None,
+        streams: Streams,
+    ) -> Tensor:
+        """What the rows say that are learned from, as far as those held out do not disagree: `S x n_y`.
+
+        Else what those say: half the way between them at two of their standard errors.
+        """
+        draws = draws or ZetaDraws.of("monte_carlo", 1, learned.inputs)  # exact inputs have one zeta per row
+        found, _ = self.of_rows(y_noise, posterior, learned, draws, streams)
+        if judged is learned:
+            return found
+        unseen, error = self.of_rows(y_noise, posterior, judged, draws, streams)
+        return _unless_unseen_disagree(found, unseen, error)
+
+    @torch.no_grad()
+    def of_rows(
+        self, y_noise: Tensor, posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams: Streams
+    ) -> tuple[Tensor, Tensor]:
+        """sigma_y by some rows and the standard error of its logarithm, (-N B'')^(-1/2): `S x n_y` each."""
+        y = rows.y
+        stride = -(-y.shape[1] // _MOST_ROWS)
+        some = torch.arange(0, y.shape[1], stride, device=y.device).expand(len(y), -1)
+        squares = torch.cat(list(_squares(posterior, rows.inputs.take(some), y[:, ::stride], draws, streams)), dim=1)
+        quadrature = draws.quadrature(y.dtype, y.device)
+        known = y.new_zeros(1, 1, 1)
+        if rows.y_err is not None:
+            known = rows.y_err[:, ::stride].square().repeat_interleave(_THETAS, 1)
+        log_noise, lowest = y_noise.log(), _floor(y).log() / 2
+        for _ in range(_ITERATIONS):
+            variance = (2 * log_noise).exp().unsqueeze(1)  # S x 1 x n_y
+            share = variance / (variance + known)  # S x rows x n_y
+            scaled = squares / (variance + known).unsqueeze(2)
+            terms = scaled.sum(-1).mul_(-0.5)
+            weights = (terms if quadrature is None else terms + quadrature.log_weights).softmax(-1)
+            mean = torch.einsum("srl,srlj->srj", weights, scaled)
+            scatter = torch.einsum("srl,srlj->srj", weights, scaled.square()) - mean.square()
+            slope = (share * (mean - 1)).mean(1)
+            bend = (2 * share * (1 - share) * (mean - 1) + share.square() * (scatter - 2 * mean)).mean(1)
+            bend = (-bend).clamp_min(_LEAST_BEND * (2 * share.square() * mean).mean(1) + _TINY)
+            log_noise = torch.maximum(log_noise + (slope / bend).clamp(-_STRIDE, _STRIDE), lowest)
+        return log_noise.exp(), (bend * some.shape[1]).rsqrt()
+
+
+NOISE_RULES: dict[str, NoiseRule] = {
+    "rmse": ByError(),
+    "residual": ByError(less_explained=True),
+    "likelihood": ByBound(),
+}
+
+
+def _unless_unseen_disagree(found: Tensor, unseen: Tensor, error: Tensor) -> Tensor:
+    """One sigma_y or another, which has `error` as standard error of its logarithm, by how far they are apart."""
+    away = (found / unseen).log()
+    return unseen * (away / (1 + (away / (2 * error)) ** 4)).exp()
+
+
+def _squares(
+    posterior: WeightPosterior, inputs: ZetaPosterior, y: Tensor, draws: ZetaDraws, streams: Streams
+) -> Iterator[Tensor]:
+    """Squared residuals for some thetas a row and their zetas, `S x (rows thetas) x L x n_y`, some rows at a time.
+
+    Where a rule puts points between the zetas, those stand for them.
+    """
+    quadrature = draws.quadrature(y.dtype, y.device)
+    size = max(1, _BLOCK_VALUES // (posterior.stack.width * _THETAS * draws.n_zeta))
+    for start in range(0, y.shape[1], size):
+        labels = y[:, start : start + size].repeat_interleave(_THETAS, 1)
+        rows = torch.arange(start, min(start + size, y.shape[1]), device=y.device).repeat_interleave(_THETAS)
+        zeta = inputs.take(rows.expand(len(y), -1)).draw(draws.base(streams, len(rows)))
+        f = posterior.evaluate_rows(streams, zeta.unflatten(1, (-1, _THETAS)), theta_axis=2, as_trained=True)
+        f = f.flatten(1, 2)
+        yield (labels.unsqueeze(2) - (f if quadrature is None else quadrature.points(f))).square()
+
+
+def _floor(y: Tensor) -> Tensor:
+    return (_FLOOR * y.std(1)).square()

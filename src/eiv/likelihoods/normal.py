@@ -1,0 +1,178 @@
+"""Labels with normal noise, the paper's model: y = f(zeta) + epsilon_y."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Self
+
+import torch
+from torch import Tensor
+
+from eiv import kernels
+from eiv.inputs import Rows, ZetaDraws
+from eiv.likelihoods.base import Likelihood
+from eiv.likelihoods.noise import NoiseRule
+from eiv.quadrature import Quadrature
+from eiv.stable import log_mean_exp
+from eiv.streams import Streams
+
+if TYPE_CHECKING:
+    from eiv.posteriors import WeightPosterior
+
+__all__ = ["NormalLikelihood"]
+
+_LEAST_SPLIT = 0.5  # of sigma_y, the least that a split of the held-out error aims at
+
+
+class NormalLikelihood(Likelihood):
+    r"""Normal noise of each output, sigma_y, with the known errors of labels on top.
+
+    .. math:: \log p(y | \theta, \zeta_l, \sigma_y^2) = \log \mathcal{N}(y | f_\theta(\zeta_l), \sigma_y^2 + y_{err}^2)
+
+    Args:
+        y_noise: `S x n_y`, sigma_y of each network and output.
+        rule: how sigma_y is found in training; None for a known one.
+
+    Examples:
+        >>> likelihood = NormalLikelihood(torch.full((1, 1), 3.0))
+        >>> likelihood.noise(torch.full((1, 2, 1), 4.0))
+        tensor([[[5.],
+                 [5.]]])
+        >>> f, y, total = torch.ones(1, 2, 5, 1), torch.zeros(1, 2, 1), torch.zeros(1)
+        >>> NormalLikelihood(torch.ones(1, 1)).add_loss_gradient(f, y, None, total, weight=1.0)[0, 0, 0], total
+        (tensor([0.1000]), tensor([0.5000]))
+
+    """
+
+    def __init__(self, y_noise: Tensor, rule: NoiseRule | None = None) -> None:
+        self.y_noise, self.rule = y_noise, rule
+        self._inverse = 1 / y_noise
+        self.is_fixed = rule is None
+        self.splits_error = rule is not None and rule.splits_error
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """sigma_y: `S x n_y`."""
+        return {"y_noise": self.y_noise}
+
+    def with_state(self, state: dict[str, Tensor]) -> Self:
+        """The same rule with another sigma_y."""
+        return type(self)(state["y_noise"], self.rule)
+
+    def noise(self, y_err: Tensor | None = None) -> Tensor:
+        """The noise of each row, what is fitted and what is known, `S x B x n_y`; or sigma_y itself, `S x n_y`."""
+        return with_known_errors(self.y_noise, y_err)
+
+    def log_density(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
+        """The logarithm of the normal density, summed over the outputs: `S x B x L`."""
+        sigma = _of_draws(self.noise(y_err))
+        residuals = (y.unsqueeze(2) - f) / sigma
+        return -0.5 * residuals.square().sum(-1) - (sigma.log() + 0.5 * math.log(2 * math.pi)).sum(-1)
+
+    def score(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
+        """(y - f) / sigma_y^2."""
+        return (y.unsqueeze(2) - f) * self._inverse_of_draws(y_err).square()
+
+    def whitened(self, slopes: Tensor, y_err: Tensor | None = None) -> Tensor:
+        """Slopes over sigma_y."""
+        noise = self.noise(y_err)
+        return slopes / (noise.unsqueeze(1) if noise.ndim == 2 else noise).to(slopes.dtype).unsqueeze(3)
+
+    def draw(self, f: Tensor, streams: Streams, y_err: Tensor | None = None) -> Tensor:
+        """Labels about f: `S x B x L x n_y`."""
+        return f + _of_draws(self.noise(y_err)) * streams.normal(*f.shape[1:]).to(f.dtype)
+
+    def renew(
+        self,
+        posterior: WeightPosterior,
+        learned: Rows,
+        judged: Rows,
+        draws: ZetaDraws | None,
+        streams: Streams,
+        is_last: bool,
+    ) -> None:
+        """Find sigma_y anew by its rule, in place."""
+        if self.rule is None:
+            return
+        found = self.rule.renewed(self.y_noise, posterior, learned, judged, draws, streams)
+        least = 0.0 if is_last else self.rule.least_share
+        self.y_noise.copy_(torch.maximum(found, least * self.y_noise))
+        self._inverse.copy_(1 / self.y_noise)
+
+    def split(
+        self, posterior: WeightPosterior, learned: Rows, judged: Rows, draws: ZetaDraws | None, streams: Streams
+    ) -> Self:
+        """sigma_y half the way, in logarithm, to what its rule finds with the epistemic part as a known error."""
+        assert self.rule is not None
+        found = self.rule.renewed(self.y_noise, posterior, learned, judged, draws, streams)
+        return type(self)((self.y_noise * torch.maximum(found, _LEAST_SPLIT * self.y_noise)).sqrt(), self.rule)
+
+    def terms(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
+        """Half the squared residuals in units of the noise, with a minus: `S x B x L`."""
+        return (f - y.unsqueeze(2)).mul_(self._inverse_of_draws(y_err)).square().sum(-1).mul_(-0.5)
+
+    def constant(self, y_err: Tensor | None = None) -> Tensor:
+        r"""The part of the negative bound that the noise alone decides, `S`; the mean over rows with known errors.
+
+        .. math:: \sum_{j=1}^{n_y} \log \sigma_{y,j} + \frac{n_y}{2} \log 2 \pi
+        """
+        noise = self.noise(y_err)
+        constant = (noise.log() + 0.5 * math.log(2 * math.pi)).sum(-1)
+        return constant if noise.ndim == 2 else constant.mean(1)
+
+    def add_loss_gradient(
+        self,
+        f: Tensor,
+        y: Tensor,
+        y_err: Tensor | None,
+        total: Tensor,
+        weight: float,
+        quadrature: Quadrature | None = None,
+    ) -> Tensor:
+        """As of `Likelihood`, in place, and by one kernel on a GPU."""
+        few = f[0, ..., 0].numel() <= kernels.MOST_LOSS_VALUES
+        plain = quadrature is None and y_err is None
+        if plain and f.dtype == torch.float32 and kernels.available(f.device) and few:
+            return kernels.add_loss_gradient(f, y, self._inverse, total, weight)
+        if quadrature is not None:
+            f = quadrature.points(f)
+        _, n_rows, n_zeta, _ = f.shape
+        inverse = self._inverse_of_draws(y_err)
+        residuals = f.sub_(y.unsqueeze(2)).mul_(inverse)
+        squares = residuals.square()
+        if n_zeta == 1:
+            total.add_(squares.sum((1, 2, 3)), alpha=0.5 * weight / n_rows)
+            return residuals.mul_(inverse).div_(n_rows)
+        terms = squares.sum(-1).mul_(-0.5)  # S x B x L
+        if quadrature is not None:
+            terms += quadrature.log_weights
+        total.sub_(log_mean_exp(terms, dim=-1).sum(-1), alpha=weight / n_rows)
+        gradient = residuals.mul_(inverse).mul_(terms.softmax(-1).div_(n_rows).unsqueeze(-1))
+        return gradient if quadrature is None else quadrature.to_zetas(gradient)
+
+    def chosen_gradient(self, f: Tensor, y: Tensor, y_err: Tensor | None) -> Tensor:
+        """As of `Likelihood`, in place."""
+        return f.sub_(y.unsqueeze(2)).mul_(self._inverse_of_draws(y_err).square()).div_(f.shape[1] * f.shape[2])
+
+    def in_words(self, y_scale: float) -> str:
+        """sigma_y, the root mean square over networks and outputs."""
+        return f"σ_y {y_scale * self.y_noise.square().mean().sqrt().item():.4g}"
+
+    def _inverse_of_draws(self, y_err: Tensor | None) -> Tensor:
+        """One over the noise, as it goes with `S x B x L x n_y`."""
+        return _of_draws(self._inverse if y_err is None else 1 / self.noise(y_err))
+
+
+def with_known_errors(y_noise: Tensor, y_err: Tensor | None) -> Tensor:
+    r"""The noise of each row: what is fitted, and what is known of the output's error.
+
+    .. math:: \sqrt{\sigma_y^2 + \sigma_{y,i}^2}
+
+    `S x n_y` and `S x rows x n_y` to `S x rows x n_y`; `y_noise` itself where nothing is known.
+    """
+    return y_noise if y_err is None else torch.hypot(y_noise.unsqueeze(1).expand_as(y_err), y_err)
+
+
+def _of_draws(noise: Tensor) -> Tensor:
+    """`S x n_y` or `S x B x n_y` as it goes with `S x B x L x n_y`."""
+    return noise[:, None, None, :] if noise.ndim == 2 else noise.unsqueeze(2)
