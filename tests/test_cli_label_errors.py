@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import norm
 
 from eiv import EiVRegressor
-from eiv.modelfile import load_model, read_header, save_model
+from eiv.modelfile import read_header
 from eiv.report.words import number, percent
 from eiv.tables import reading
 from test_cli import run  # noqa: F401  (a fixture)
@@ -81,7 +81,7 @@ def test_intervals_of_labels_hold_95_percent_with_their_known_errors(tmp_path, m
     drop = () if y_err == "mass_err" else ("--drop", "mass_err")
     fit = ("fit", "fit.csv", "--target", "mass", "--y-err", y_err, *drop, *settings, "--holdout", "0", "-o", "m.eiv")
     assert run(*fit)[0] == 0
-    assert load_model("m.eiv").y_noise_[0] < 0.2, "what comes on top of the known errors"
+    assert EiVRegressor.load("m.eiv").y_noise_[0] < 0.2, "what comes on top of the known errors"
 
     def covered(*options):
         p, _, err = predicted(run, "new.csv", "--of", "label", *options)
@@ -124,7 +124,7 @@ def test_the_model_is_that_of_the_library(folder, fitted, y_err, known):
     fitted(y_err, *([] if y_err == "mass_err" else ["--drop", "mass_err"]))
     table = pd.read_csv("d.csv")
     X, errors = table[["length", "temp"]], np.column_stack([np.full(80, 0.1), table["temp_err"]])
-    model = load_model("m.eiv")
+    model = EiVRegressor.load("m.eiv")
     again = EiVRegressor(**model.get_params()).fit(X, table["mass"], X_err=errors, y_err=known(table))
     np.testing.assert_array_equal(again.predict(X, X_err=errors), model.predict(X, X_err=errors))
     np.testing.assert_allclose([again.y_noise_, again.y_err_median_], [model.y_noise_, model.y_err_median_])
@@ -134,7 +134,7 @@ def test_scores_on_held_out_rows_take_them_in(folder, fitted):
     fitted("mass_err", "--no-refit")
     with_them = read_header("m.eiv")["notes"]["holdout"]
     least = with_errors()["mass_err"].min()
-    noise = load_model("m.eiv").y_noise_[0]
+    noise = EiVRegressor.load("m.eiv").y_noise_[0]
     assert with_them["noise"] > np.hypot(noise, least)
     np.testing.assert_allclose(with_them["total"] ** 2, sum(with_them[name] ** 2 for name in
                                ("epistemic", "aleatoric", "noise")))  # fmt: skip
@@ -156,7 +156,7 @@ def test_options_from_a_file_the_command_line_first(folder, fitted):
 
 def test_a_column_is_taken_by_itself(folder, run, fitted):  # noqa: F811
     fitted("mass_err")
-    noise = load_model("m.eiv").y_noise_[0]
+    noise = EiVRegressor.load("m.eiv").y_noise_[0]
     p, out, err = predicted(run, "d.csv", "--of", "label")
     assert err == ""
     assert "Known errors of the labels: column mass_err (as in the fit)" in out
@@ -195,7 +195,7 @@ def test_without_them_labels_are_predicted_with_one_warning(folder, run, fitted,
     assert why in err
     assert "--y-err 0" in err
     assert LEFT_OUT not in out
-    np.testing.assert_allclose(p["noise"], load_model("m.eiv").y_noise_[0])
+    np.testing.assert_allclose(p["noise"], EiVRegressor.load("m.eiv").y_noise_[0])
     _, out, err = predicted(run, "plain.csv")
     assert err == "", "the curve has no errors of labels"
     assert LEFT_OUT in out, "but noise and total would have"
@@ -206,7 +206,7 @@ def test_without_them_labels_are_predicted_with_one_warning(folder, run, fitted,
 
 def test_constant_errors_hold_for_new_rows_and_others_can_be_given(folder, run, fitted):  # noqa: F811
     fitted("20%sd", "--drop", "mass_err")
-    noise, spread = load_model("m.eiv").y_noise_[0], with_errors()["mass"].std(ddof=0)
+    noise, spread = EiVRegressor.load("m.eiv").y_noise_[0], with_errors()["mass"].std(ddof=0)
     for options, known in (
         ([], 0.2 * spread),
         (["--y-err", "40%sd"], 0.4 * spread),
@@ -224,7 +224,7 @@ def test_a_fit_without_them(folder, run, fitted):  # noqa: F811
     assert "y_err" not in read_header("m.eiv")["notes"]
     p, out, err = predicted(run, "d.csv", "--of", "label")
     assert (err, "Known errors" in out) == ("", False)
-    np.testing.assert_allclose(p["noise"], load_model("m.eiv").y_noise_[0])
+    np.testing.assert_allclose(p["noise"], EiVRegressor.load("m.eiv").y_noise_[0])
     assert "known errors" not in run("info", "m.eiv")[1]
     more, _, _ = predicted(run, "d.csv", "--y-err", "mass_err")
     np.testing.assert_allclose(more["noise"], np.hypot(p["noise"], p["mass_err"]))
@@ -235,7 +235,7 @@ def test_models_whose_notes_say_nothing(folder, run, fitted):  # noqa: F811
     fitted(None, "--drop", "mass_err")
     notes = read_header("m.eiv")["notes"]
     del notes["target_spread"]
-    save_model(load_model("m.eiv"), "m.eiv", notes)
+    EiVRegressor.load("m.eiv").save("m.eiv", notes)
     _, out, err = predicted(run, "d.csv", "--of", "label")
     assert (err, "Known errors" in out) == ("", False)
     status, _, err = run("predict", "m.eiv", "d.csv", "--y-err", "5%sd", "-o", "q.csv")
@@ -248,7 +248,7 @@ def test_models_whose_notes_say_nothing(folder, run, fitted):  # noqa: F811
     assert f"{LEFT_OUT}0.3, 0 in the median), but those of d.csv are not known: noise" in err
     p, out, err = predicted(run, "d.csv", "--of", "label", "--y-err", "0.2")
     assert err == ""
-    np.testing.assert_allclose(p["batch_noise"], np.hypot(load_model("m.eiv").y_noise_[1], 0.2))
+    np.testing.assert_allclose(p["batch_noise"], np.hypot(EiVRegressor.load("m.eiv").y_noise_[1], 0.2))
     assert run("explain", "m.eiv", "d.csv", "--row", "1")[2].startswith(f"warning: {LEFT_OUT}")
     assert run("report", "m.eiv", "-o", "page.html")[::2] == (0, "")
 
@@ -335,7 +335,7 @@ def test_forged_notes(folder, run, fitted, content):  # noqa: F811
 
 def test_explain(folder, run, fitted):  # noqa: F811
     fitted("mass_err")
-    model = load_model("m.eiv")
+    model = EiVRegressor.load("m.eiv")
     status, out, err = run("explain", "m.eiv", "d.csv", "--row", "4")
     assert (status, err) == (0, "")
     table = pd.read_csv("d.csv").iloc[[3]]
@@ -374,7 +374,7 @@ def test_report_of_labels_with_known_errors(folder, run, fitted, y_err, given, k
     status, _, err = run("report", "m.eiv", "new.csv", *given)
     assert (status, err) == (0, "")
     text = (folder / "m.html").read_text()
-    model, errors = load_model("m.eiv"), np.column_stack([np.full(80, 0.1), table["temp_err"]])
+    model, errors = EiVRegressor.load("m.eiv"), np.column_stack([np.full(80, 0.1), table["temp_err"]])
     p = model.predict_distribution(table[["length", "temp"]], X_err=errors, y_err=known(table))
     low, high = p.interval(0.95, of="label")
     inside = ((table["mass"] >= low) & (table["mass"] <= high)).mean()
@@ -396,7 +396,7 @@ def test_report_without_the_column_and_without_a_table(folder, run, fitted):  # 
     text = (folder / "m.html").read_text()
     assert text.count("so the noise and the intervals of labels leave them out") == 2, "above all, and at calibration"
     assert run("report", "m.eiv", "--force")[::2] == (0, "")
-    text, model = (folder / "m.html").read_text(), load_model("m.eiv")
+    text, model = (folder / "m.html").read_text(), EiVRegressor.load("m.eiv")
     noise = value(shown_table(text, "Uncertainty budget")["noise of a label"][1])
     np.testing.assert_allclose(noise, np.hypot(model.y_noise_, model.y_err_median_)[0], rtol=5e-3)
     assert "leave them out" not in text

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from eiv import EiVRegressor
-from eiv.modelfile import load_model, read_header
+from eiv.modelfile import read_header
 from eiv.report.words import verdict
 from eiv.tables import reading
 from test_cli import run  # noqa: F401  (a fixture)
@@ -114,7 +114,7 @@ def test_decimal_commas_go_in_and_out(folder, run, separator):  # noqa: F811
     rows().to_csv("k.csv", sep=separator, decimal=",", index=False)
     assert run("fit", "k.csv", *FIT, *QUICK, "-o", "k.eiv")[0] == 0
     assert run("fit", "d.csv", *FIT, *QUICK, "-o", "d.eiv")[0] == 0
-    a, b = load_model("k.eiv"), load_model("d.eiv")
+    a, b = EiVRegressor.load("k.eiv"), EiVRegressor.load("d.eiv")
     x = rows(5)[["length", "temp"]]
     np.testing.assert_array_equal(a.predict(x, X_err=0.1), b.predict(x, X_err=0.1))
     assert run("predict", "k.eiv", "k.csv", "-o", "p.csv")[0] == 0

@@ -12,8 +12,7 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 from eiv import EiVRegressor, MixturePrior, NormalPrior
-from eiv.export import draw_zeta
-from eiv.posteriors import FAMILIES, BernoulliDropout, MeanField, WeightPosterior, Theta
+from eiv.posteriors import FAMILIES, BernoulliDropout, MeanField, Theta, WeightPosterior
 from eiv.streams import Purpose, Streams, network_seeds
 from eiv.validation import option
 from test_networks import SmallConv
@@ -84,12 +83,12 @@ def test_the_same_draws_give_the_same_numbers(family, dtype, tmp_path):
     like = posterior.parameters[0]
     streams = Streams.of(network_seeds(0, 2), Purpose.PREDICT_WEIGHTS, like.device, like.dtype)
     noise = np.random.default_rng(1).standard_normal(X.shape)
-    inputs = model._zeta_posterior(X, X_ERR[None], like.device, like.dtype)
+    inputs = model.model_.zeta_posterior(X, X_ERR[None], like.device, like.dtype)
     with torch.no_grad():
         draw = posterior.draw(streams, 1)
         zeta = inputs.draw(torch.tensor(noise, dtype=like.dtype).unsqueeze(1)).squeeze(1)
         f = posterior.evaluate(draw, zeta.expand(2, 1, -1, -1))[:, 0].double().numpy()
-        ours = f * model._y_scaler.scale + model._y_scaler.shift
+        ours = f * model.model_.y_scaler.scale + model.model_.y_scaler.shift
         for network in range(2):
             given = {"zeta_mean": X, "zeta_std": X_ERR[None], "noise": noise, "network": np.array(network)}
             (f,) = session.run(["f"], given | given_draw(model, draw, network))
@@ -128,7 +127,7 @@ def test_a_prediction_from_the_file_alone(prior, tmp_path):
         noise = np.random.default_rng(2).standard_normal((n_zeta, *rows.shape))
         zeta = rows + np.asarray(description["x_err"]) * noise
     else:
-        zeta = draw_zeta(model, rows, n_zeta, random_state=2)
+        zeta = model.draw_zeta(rows, n_zeta, random_state=2)
     f = predictions_of_the_file(session, description, zeta, n_theta)
     p = model.predict_distribution(rows)
     total = p.std
@@ -145,7 +144,7 @@ def test_drawn_zetas_have_the_moments_of_their_posterior():
     model = EiVRegressor(input_prior=prior, **SMALL | {"epochs": 1}, recipe="paper").fit(
         X, Y, X_err=np.full(X.shape, X_ERR)
     )
-    zeta = draw_zeta(model, X[:2], 20_000, X_err=errors, random_state=0)
+    zeta = model.draw_zeta(X[:2], 20_000, X_err=errors, random_state=0)
     share = 1 / (1 + (errors / [1.0, 50.0]) ** 2)
     np.testing.assert_allclose(zeta.std(0), share**0.5 * errors, rtol=0.03)
     centre = np.array([3.0, 1000.0])

@@ -9,7 +9,7 @@ import pytest
 from eiv import EiVRegressor, SuspiciousErrorWarning
 from eiv.cli import report as report_command
 from eiv.metrics import calibration_curve, rmse
-from eiv.modelfile import load_model, read_header, save_model
+from eiv.modelfile import read_header
 from eiv.prediction import Prediction
 from eiv.report import Sample, write_model_page
 from eiv.report.contributions import Budget
@@ -35,8 +35,8 @@ def page_of(path, sample=None, fitted=None, notes=None):
     """A model, saved and read, on its page: the text of the page."""
     X, y = table()
     fitted = fitted or EiVRegressor(0.1, **FAST, recipe="paper").fit(pd.DataFrame(X, columns=ODD), y)
-    save_model(fitted, path / "m.eiv", notes)
-    write_model_page(path / "page.html", load_model(path / "m.eiv"), read_header(path / "m.eiv"), sample)
+    fitted.save(path / "m.eiv", notes)
+    write_model_page(path / "page.html", EiVRegressor.load(path / "m.eiv"), read_header(path / "m.eiv"), sample)
     return (path / "page.html").read_text()
 
 
@@ -145,7 +145,7 @@ def test_without_a_table_the_page_shows_what_the_file_holds(tmp_path):
         assert title in text
     assert "Residuals" not in text
     assert text.count("<img ") == 4 + 1 + 1
-    fitted = load_model(tmp_path / "m.eiv")
+    fitted = EiVRegressor.load(tmp_path / "m.eiv")
     middle = pd.DataFrame(fitted.x_quantiles_[2:3], columns=ODD)
     budget = Budget.of(fitted.predict_distribution(middle, budget=True), ODD)
     assert shown_table(text, "Uncertainty budget")["total"][1] == number(budget.total)

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from eiv import EiVRegressor, LearnedPrior, MixturePrior, ModelFileError, NormalPrior, relative
 from eiv.inputs import ZetaPosterior
-from eiv.modelfile import load_model, read_header, save_model
+from eiv.modelfile import read_header
 from eiv.modelfile.header import FORMAT
 from eiv.posteriors import FAMILIES
 from test_networks import SmallConv
@@ -234,9 +234,9 @@ def test_what_cannot_be_saved(tmp_path):
         EiVRegressor(0.1, recipe="paper").save(tmp_path / "m.eiv")
     model = EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y)
     with pytest.raises(ValueError, match="notes must hold"):
-        save_model(model, tmp_path / "m.eiv", {"when": object()})
+        model.save(tmp_path / "m.eiv", {"when": object()})
     with pytest.raises(ValueError, match="notes must hold"):
-        save_model(model, tmp_path / "m.eiv", {"rmse": float("nan")})
+        model.save(tmp_path / "m.eiv", {"rmse": float("nan")})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -248,7 +248,7 @@ def small(tmp_path_factory):
     model = EiVRegressor(
         0.1, input_prior="normal", **FAST | {"hidden_units": 2, "n_hidden": 1, "epochs": 1}, recipe="paper"
     )
-    save_model(model.fit(X, y), path, {"target": "y"})
+    model.fit(X, y).save(path, {"target": "y"})
     return path.read_bytes()
 
 
@@ -256,7 +256,7 @@ def refused(tmp_path, content):
     """Both ways to read a file refuse it with the documented error, which names the file."""
     path = tmp_path / "bad.eiv"
     path.write_bytes(content)
-    for read in (read_header, load_model):
+    for read in (read_header, EiVRegressor.load):
         with pytest.raises(ModelFileError, match=r"bad\.eiv") as raised:
             read(path)
     return str(raised.value)
@@ -373,10 +373,10 @@ TABLE_OF_ONE_NUMBER = {"type": "table", "values": 1.0, "index": LABELS, "columns
 )
 def test_forged_headers_are_refused(small, tmp_path, change, message):
     (tmp_path / "bad.eiv").write_bytes(forged(small, lambda inner, header: None))
-    assert load_model(tmp_path / "bad.eiv").n_features_in_ == 2  # forging alone does not break it
+    assert EiVRegressor.load(tmp_path / "bad.eiv").n_features_in_ == 2  # forging alone does not break it
     (tmp_path / "bad.eiv").write_bytes(forged(small, change))
     with pytest.raises(ModelFileError, match=message) as raised:
-        load_model(tmp_path / "bad.eiv")
+        EiVRegressor.load(tmp_path / "bad.eiv")
     assert "bad.eiv" in str(raised.value)
 
 
@@ -407,7 +407,7 @@ def test_numbers_that_no_fit_gives_are_refused(small, tmp_path, name, values, me
     kind = np.float32 if name.startswith("network/") else np.float64
     (tmp_path / "bad.eiv").write_bytes(altered(small, name, np.array(values, kind)))
     with pytest.raises(ModelFileError, match=message):
-        load_model(tmp_path / "bad.eiv")
+        EiVRegressor.load(tmp_path / "bad.eiv")
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "bernoulli_dropout"])
@@ -427,7 +427,7 @@ def test_states_of_other_shapes_are_refused(family, tmp_path):
 
         (tmp_path / "bad.eiv").write_bytes(forged(whole, flatten))
         with pytest.raises(ModelFileError, match="state holds"):
-            load_model(tmp_path / "bad.eiv")
+            EiVRegressor.load(tmp_path / "bad.eiv")
 
 
 def test_weights_of_another_type_are_told_apart(small, tmp_path):
@@ -435,7 +435,7 @@ def test_weights_of_another_type_are_told_apart(small, tmp_path):
     (tmp_path / "bad.eiv").write_bytes(forged(small, setting("dtype", "float64")))
     words = r"first '0\.bias': the file has float32 of shape \(1, 2\), the network float64 of shape \(1, 2\)\."
     with pytest.raises(ModelFileError, match=words):
-        load_model(tmp_path / "bad.eiv")
+        EiVRegressor.load(tmp_path / "bad.eiv")
 
 
 def test_states_that_are_no_numbers_are_refused(tmp_path):
@@ -447,7 +447,7 @@ def test_states_that_are_no_numbers_are_refused(tmp_path):
     begin, end = parts[name]["data_offsets"]
     (tmp_path / "bad.eiv").write_bytes(altered(whole, name, np.full((end - begin) // 4, np.nan, np.float32)))
     with pytest.raises(ModelFileError, match="some numbers of the posterior 'swag' are missing"):
-        load_model(tmp_path / "bad.eiv")
+        EiVRegressor.load(tmp_path / "bad.eiv")
 
 
 def test_more_networks_than_there_are_weights(tmp_path):
@@ -461,7 +461,7 @@ def test_more_networks_than_there_are_weights(tmp_path):
 
     (tmp_path / "bad.eiv").write_bytes(forged((tmp_path / "m.eiv").read_bytes(), more))
     with pytest.raises(ModelFileError, match="not the weights of 3 networks"):
-        load_model(tmp_path / "bad.eiv", module=lambda n_in, n_out: pytest.fail("a network was built"))
+        EiVRegressor.load(tmp_path / "bad.eiv", module=lambda n_in, n_out: pytest.fail("a network was built"))
 
 
 @pytest.mark.parametrize("header", ["[]", "3", "null", "{", '{"format": 1}', "[" * 100_000, '{"format": "1"}'])

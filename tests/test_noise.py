@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from eiv.noise import noise_by_bound, noise_by_error, spread_by_weights, with_known_errors
 from numpy.random import SeedSequence
 
 from conftest import CPU
 from eiv import EiVRegressor
 from eiv.inputs import ZetaDraws, ZetaPosterior
-from eiv.noise import noise_by_bound, noise_by_error, spread_by_weights, with_known_errors
 from eiv.streams import Streams
 
 SLOPES, X_ERR, Y_NOISE = torch.tensor([1.0, 2.0], dtype=torch.float64), 0.3, 0.5

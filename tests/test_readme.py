@@ -18,7 +18,7 @@ import pytest
 import sklearn
 
 import eiv
-from eiv.recipes import RECIPES
+from eiv.settings import RECIPES
 
 README = Path(__file__).parents[1] / "README.md"
 MARK = "not run by the tests: "
@@ -68,7 +68,7 @@ def test_every_block_runs_or_says_why_not():
 @by_recipe
 def test_python_blocks_run_in_order(changes, routing_restored, capsys, monkeypatch):
     for name, value in changes.items():
-        monkeypatch.setitem(RECIPES["default"][0], name, value)
+        monkeypatch.setitem(RECIPES["default"], name, value)
     names = {}
     for block in to_run("python"):
         exec(block.text, names)
@@ -85,7 +85,7 @@ def clone(tmp_path, changes):
         shutil.copytree(README.parent / name, tmp_path / name)
     command = tmp_path / "bin" / "eiv"
     command.parent.mkdir()
-    program = f"from eiv import cli, recipes; recipes.RECIPES['default'][0].update({changes}); cli.main()"
+    program = f"from eiv import cli, settings; settings.RECIPES['default'].update({changes}); cli.main()"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{program}" "$@"\n')
     command.chmod(0o755)
     paths = {

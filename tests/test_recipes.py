@@ -9,7 +9,7 @@ from torch import nn
 from eiv import EiVRegressor
 from eiv.inputs import ZetaDraws, ZetaPosterior
 from eiv.metrics import coverage
-from eiv.recipes import RECIPES, Settings, settings_for
+from eiv.settings import RECIPES, Settings, settings_for
 from eiv.training import Schedule, _unless_unseen_disagree
 
 FAST = {"hidden_units": 16, "n_hidden": 2, "n_theta": 10, "random_state": 0, "device": "cpu"}

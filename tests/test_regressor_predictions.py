@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,13 +55,10 @@ def test_moments_do_not_depend_on_the_seed_of_a_prediction(fitted, table, name):
     """Of one fitted model, 25 seeds: the two parts of u scattered by a tenth where all rows share their draws."""
     X, _, errors = table
     model = fitted[name]
-    own, found = model._seed, []
-    try:
-        for seed in range(25):
-            model._seed = seed
-            found.append(model.predict_distribution(X, X_err=errors, keep_draws=False))
-    finally:
-        model._seed = own
+    n_draws = model._n_draws
+    found = [
+        replace(model.model_, seed=seed).predict(X, errors, n_draws=n_draws, keep_draws=False) for seed in range(25)
+    ]
     for part in PARTS:
         values = np.stack([getattr(p, part) for p in found])
         assert (values.std(0) <= 1e-9 * np.abs(values).max(0)).all(), part
@@ -105,7 +103,7 @@ def test_moments_are_those_of_many_draws(fitted, table, name):
     few = slice(0, 12)
     p = model.predict_distribution(X[few], X_err=errors[few])
     posterior = model.posterior_.in_double()
-    zetas = model._zeta_posterior(X[few], errors[few], torch.device("cpu"), torch.float64)
+    zetas = model.model_.zeta_posterior(X[few], errors[few], torch.device("cpu"), torch.float64)
     streams = Streams(SeedSequence(9).spawn(2), torch.device("cpu"), torch.float64)
     zeta = zetas.draw(torch.randn(12, 200, zetas.n_base, dtype=torch.float64))  # rows x 200 x n_x
     with torch.no_grad():
@@ -113,7 +111,7 @@ def test_moments_are_those_of_many_draws(fitted, table, name):
         f = posterior.evaluate(posterior.draw(streams, 200), inputs).unflatten(2, (12, 200))[..., 0]
     if f.shape[1] == 1:
         f = f.expand(-1, 200, -1, -1)
-    f = f.flatten(0, 1) * model._y_scaler.scale[0]  # thetas of both networks x rows x zetas
+    f = f.flatten(0, 1) * model.model_.y_scaler.scale[0]  # thetas of both networks x rows x zetas
     aleatoric = f.mean(0).var(1).sqrt().numpy()
     epistemic = f.var(0).mean(1).sqrt().numpy()
     closed = name in CLOSED
@@ -156,10 +154,10 @@ def test_zetas_are_not_put_between_the_modes_of_a_prior():
     model = EiVRegressor(1.5, input_prior=prior, epochs=20, hidden_units=16, random_state=0).fit(X, y)
     places = np.array([[a, a] for a in (0.6, 0.8, 1.0, 1.3, 1.6, 2.0)])
     found = model.predict_distribution(places).epistemic
-    zetas = model._zeta_posterior(places, np.full((1, 2), 1.5), torch.device("cpu"), torch.float64)
+    zetas = model.model_.zeta_posterior(places, np.full((1, 2), 1.5), torch.device("cpu"), torch.float64)
     many = zetas.draw(torch.randn(6, 2000, zetas.n_base, dtype=torch.float64))
     variance = model.posterior_.in_double().spread(many.flatten(0, 1)[None]).variance.reshape(6, 2000).mean(1)
-    ratio = found / (variance.sqrt().numpy() * model._y_scaler.scale[0])
+    ratio = found / (variance.sqrt().numpy() * model.model_.y_scaler.scale[0])
     assert ((ratio > 0.7) & (ratio < 1.3)).all()  # was 3.6
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from eiv.noise import noise_by_error
 from numpy.random import SeedSequence
 from torch import nn
 
@@ -9,7 +10,6 @@ from conftest import CPU, small_posterior
 from eiv.inputs import ZetaPosterior
 from eiv.mlp import fast_stack
 from eiv.networks import NetworkStack
-from eiv.noise import noise_by_error
 from eiv.optim import FlatAdam
 from eiv.posteriors import BernoulliDropout
 from eiv.streams import Streams

@@ -7,17 +7,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 import eiv
 from eiv.files import write_whole
 from eiv.inputs import MixturePrior, NormalPrior
 from eiv.mlp import MLPStack
+from eiv.model import FittedModel
 from eiv.posteriors import (
     FAMILIES,
     SWAG,
@@ -31,10 +31,7 @@ from eiv.posteriors import (
     VariationalDropout,
 )
 
-if TYPE_CHECKING:
-    from eiv.regressor import EiVRegressor
-
-__all__ = ["draw_zeta", "export_onnx"]
+__all__ = ["export_onnx"]
 
 Array = NDArray[Any]
 _OPSET, _IR_VERSION = 17, 8  # of 2022, so that older programs can read the files
@@ -51,7 +48,7 @@ _EXPORTED = (  # these alone, not what is derived from them: how theta is drawn 
 )
 
 
-def export_onnx(model: EiVRegressor, path: str | Path) -> None:
+def export_onnx(model: FittedModel, path: str | Path) -> None:
     r"""Write the networks of a fitted model as an ONNX file; `EiVRegressor.export(path, "onnx")`.
 
     .. math:: f = f_{\theta(s, \epsilon)}(\zeta), \qquad \zeta = \mathrm{zeta\_mean} + \mathrm{zeta\_std} \cdot e
@@ -73,63 +70,30 @@ def export_onnx(model: EiVRegressor, path: str | Path) -> None:
         >>> from eiv import EiVRegressor
         >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     export_onnx(EiVRegressor(0.1, epochs=2).fit(X[:, None], y), f"{folder}/model.onnx")
+        ...     export_onnx(EiVRegressor(0.1, epochs=2).fit(X[:, None], y).model_, f"{folder}/model.onnx")
 
     """
-    check_is_fitted(model, "posterior_")
     try:
         import onnx  # noqa: PLC0415
     except ImportError as error:
         raise ImportError("Export to ONNX needs the package onnx: pip install 'eiv[onnx]'.") from error
-    if not isinstance(model.posterior_.stack, MLPStack):
+    if not isinstance(model.posterior.stack, MLPStack):
         raise ValueError(
             "module: only chains of Linear, (leaky) ReLU and dropout, such as the paper's network, can be exported. "
             "torch.onnx.export takes any network; the weights are in model.posterior_.stack.parameters."
         )
-    if type(model.posterior_) not in _EXPORTED:
+    if type(model.posterior) not in _EXPORTED:
         known = ", ".join(repr(name) for name, family in FAMILIES.items() if family in _EXPORTED)
         raise ValueError(
-            f"posterior: {model._fitted_params['posterior']!r} ({type(model.posterior_).__name__}) cannot be exported: "
+            f"posterior: {model.settings.posterior!r} ({type(model.posterior).__name__}) cannot be exported: "
             f"eiv.export does not know how its weights are drawn. These families can be: {known}."
         )
     graph = _Graph(onnx)
     f = _network(graph, model, _zeta(graph, model))
-    made = graph.made(f, model.n_outputs_)
+    made = graph.made(f, model.n_outputs)
     onnx.helper.set_model_props(made, {"eiv": json.dumps(_description(model), ensure_ascii=False)})
     onnx.checker.check_model(made)
     write_whole(Path(path), made.SerializeToString())
-
-
-def draw_zeta(model: EiVRegressor, X: Any, n_draws: int, X_err: Any = None, random_state: int | None = None) -> Array:
-    r"""Draw true inputs given the measured ones, in the units of X: what an exported network is to be evaluated at.
-
-    .. math:: \zeta_{lr} \sim \pi(\zeta | x_r, \sigma_x^2)
-
-    Args:
-        model: fitted.
-        X: `rows x n_x`, the measured inputs.
-        n_draws: L.
-        X_err: the error of these rows, where it differs from that of the fit.
-        random_state: seed.
-
-    Returns:
-        `n_draws x rows x n_x`.
-
-    Examples:
-        >>> from eiv import EiVRegressor
-        >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
-        >>> model = EiVRegressor(0.1, input_prior="mixture", epochs=2).fit(X[:, None], y)
-        >>> draw_zeta(model, [[0.0], [1.0]], n_draws=5, random_state=0).shape
-        (5, 2, 1)
-
-    """
-    check_is_fitted(model, "posterior_")
-    x = validate_data(model, X, dtype=np.float64, reset=False)
-    errors = model._errors_at_predict(X_err, len(x))
-    zeta = model.input_prior_.posterior(torch.tensor(x), torch.tensor(errors))
-    noise = np.random.default_rng(random_state).standard_normal((len(x), n_draws, zeta.n_base))
-    drawn: Array = zeta.draw(torch.from_numpy(noise)).transpose(0, 1).numpy()
-    return drawn
 
 
 class _Graph:
@@ -179,21 +143,21 @@ class _Graph:
         )
 
 
-def _zeta(graph: _Graph, model: EiVRegressor) -> str:
+def _zeta(graph: _Graph, model: FittedModel) -> str:
     """Zeta, standardised: `rows x n_x`; each of the three inputs may have one row for all."""
-    n_x = model.n_features_in_
+    n_x = model.n_features
     mean, std, noise = (
         graph.input(name, np.float64, rows, n_x)
         for name, rows in (("zeta_mean", "rows"), ("zeta_std", "rows_or_1"), ("noise", "rows_or_1_too"))
     )
     zeta = graph.add("Add", mean, graph.add("Mul", std, noise))
-    zeta = graph.add("Sub", zeta, graph.constant(model._x_scaler.shift))
-    return graph.cast(graph.add("Div", zeta, graph.constant(model._x_scaler.scale)), _dtype(model))
+    zeta = graph.add("Sub", zeta, graph.constant(model.x_scaler.shift))
+    return graph.cast(graph.add("Div", zeta, graph.constant(model.x_scaler.scale)), _dtype(model))
 
 
-def _network(graph: _Graph, model: EiVRegressor, values: str) -> str:
+def _network(graph: _Graph, model: FittedModel, values: str) -> str:
     """F in units of y: affine maps, leaky ReLU and masks in turn; with a change of f where weights move it straight."""
-    stack = model.posterior_.stack
+    stack = model.posterior.stack
     assert isinstance(stack, MLPStack)
     layers, moves = _weights(graph, model)
     masked = _masks(model) is not None
@@ -214,16 +178,16 @@ def _network(graph: _Graph, model: EiVRegressor, values: str) -> str:
                 mask = graph.input(f"mask_{i + 1}", _dtype(model), f"rows_or_1_of_mask_{i + 1}", width)
                 values = graph.add("Mul", values, mask)
     values = graph.add("Add", values, change) if change else values
-    scaled = graph.add("Mul", graph.cast(values, np.float64), graph.constant(model._y_scaler.scale))
-    return graph.add("Add", scaled, graph.constant(model._y_scaler.shift))
+    scaled = graph.add("Mul", graph.cast(values, np.float64), graph.constant(model.y_scaler.scale))
+    return graph.add("Add", scaled, graph.constant(model.y_scaler.shift))
 
 
-def _weights(graph: _Graph, model: EiVRegressor) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+def _weights(graph: _Graph, model: FittedModel) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Weights `out x in` and biases `out` of the layers of one network, under the noise that is given.
 
     Where f is straight in the weights, those of the MAP estimate, and how far the noise moves each of them.
     """
-    posterior: Any = model.posterior_
+    posterior: Any = model.posterior
     network = graph.input("network", np.int64)
 
     def of_network(values: torch.Tensor, name: str = "") -> str:
@@ -252,7 +216,7 @@ def _weights(graph: _Graph, model: EiVRegressor) -> tuple[list[tuple[str, str]],
         root = posterior.kept["root"]
         moved = graph.add("MatMul", of_network(root), noise("weights", root.shape[2:]))
         n_head = posterior.n_head_weights
-        of_head = graph.add("Reshape", graph.part(moved, 0, 0, n_head), graph.constant((model.n_outputs_, -1)))
+        of_head = graph.add("Reshape", graph.part(moved, 0, 0, n_head), graph.constant((model.n_outputs, -1)))
         if isinstance(posterior, LinearisedLaplace):
             moves = _moves_of_hidden_layers(graph, posterior, graph.part(moved, 0, n_head, None), of_network)
         moves[f"{posterior.head}.weight"] = graph.part(of_head, 1, 0, -1)
@@ -281,9 +245,9 @@ def _in_pairs(values: list[str]) -> list[tuple[str, str]]:
     return list(zip(values[0::2], values[1::2], strict=True))
 
 
-def _masks(model: EiVRegressor) -> dict[str, Any] | None:
+def _masks(model: FittedModel) -> dict[str, Any] | None:
     """How the masks of the dropout families are drawn: a number a network and dropout layer; None for the others."""
-    posterior = model.posterior_
+    posterior = model.posterior
     fixed = [[layer.rate for layer in posterior.stack.dropout_layers]] * posterior.stack.n_networks
     if isinstance(posterior, BernoulliDropout):
         return {"kind": "bernoulli", "p": fixed}
@@ -296,21 +260,20 @@ def _masks(model: EiVRegressor) -> dict[str, Any] | None:
     return None
 
 
-def _description(model: EiVRegressor) -> dict[str, Any]:
+def _description(model: FittedModel) -> dict[str, Any]:
     """What a program has to know that makes predictions with the file."""
-    names = getattr(model, "feature_names_in_", None)
-    prior: Any = model.input_prior_
+    prior: Any = model.input_prior
     ours = fields(prior) if type(prior) in (NormalPrior, MixturePrior) else ()
     return {
         "version": eiv.__version__,
-        "features": {"n": int(model.n_features_in_), "names": None if names is None else list(map(str, names))},
-        "outputs": {"n": int(model.n_outputs_), "names": model._output_names},
-        "n_networks": model.posterior_.stack.n_networks,
-        "posterior": model._fitted_params["posterior"],
+        "features": {"n": int(model.n_features), "names": model.names.features},
+        "outputs": {"n": int(model.n_outputs), "names": model.names.outputs},
+        "n_networks": model.posterior.stack.n_networks,
+        "posterior": model.settings.posterior,
         "masks": _masks(model),
         "input_prior": {"type": type(prior).__name__} | {part.name: _plain(getattr(prior, part.name)) for part in ours},
-        "x_err": _plain(model.x_err_),
-        "y_noise": _plain(model.y_noise_),
+        "x_err": _plain(model.x_err),
+        "y_noise": _plain(model.y_noise),
     }
 
 
@@ -322,5 +285,5 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(values), parse_constant=str)
 
 
-def _dtype(model: EiVRegressor) -> Any:
-    return np.float64 if model.posterior_.stack.dtype == torch.float64 else np.float32
+def _dtype(model: FittedModel) -> Any:
+    return np.float64 if model.posterior.stack.dtype == torch.float64 else np.float32

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
+from eiv.likelihoods.labels import Labels, NormalLabels
 from eiv.validation import check_level, check_option, check_random_generator
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ __all__ = ["LabelErrorWarning", "Prediction"]
 
 Array = NDArray[np.float64]
 Of = Literal["function", "label"]
-_BISECTIONS = 48
-_CHUNK_VALUES = 2**22
 _MOST_BARS = 20  # rows of a chart that nobody has chosen
 
 
@@ -60,6 +59,7 @@ class Prediction:
         feature_names: the names of the features, where X was a pandas table.
         y_err_of_fit: `n_y`, the median known error of the training labels, where the fit was given errors of its labels
             and this prediction was not: `noise` leaves them out, and what is asked of labels warns.
+        labels: how labels scatter about f; None for normal noise.
 
     Examples:
         >>> import numpy as np
@@ -87,6 +87,7 @@ class Prediction:
     shares: Array | None = None
     feature_names: tuple[str, ...] | None = None
     y_err_of_fit: Array | None = None
+    labels: Labels | None = None
 
     @property
     def std(self) -> Array:
@@ -114,6 +115,7 @@ class Prediction:
             shares=None if self.shares is None else self.shares[rows],
             feature_names=self.feature_names,
             y_err_of_fit=self.y_err_of_fit,
+            labels=None if self.labels is None else self.labels[rows],
         )
 
     def __repr__(self) -> str:
@@ -181,14 +183,7 @@ class Prediction:
         if of == "function":
             # A function of the draws' distribution alone: draws that each stand there five times give the same.
             return np.asarray(np.quantile(draws, probabilities, axis=0, method="averaged_inverted_cdf"), dtype=float)
-        flat_draws = draws.reshape(len(draws), -1)
-        noise = np.broadcast_to(self.noise, self.mean.shape).reshape(-1)
-        found = np.empty((probabilities.size, flat_draws.shape[1]))
-        for start in range(0, flat_draws.shape[1], step := max(1, _CHUNK_VALUES // len(draws))):
-            part = slice(start, start + step)
-            for row, probability in enumerate(probabilities.reshape(-1)):
-                found[row, part] = _mixture_quantile(flat_draws[:, part], noise[part], probability)
-        return found.reshape(*probabilities.shape, *self.mean.shape)
+        return self._labels.quantile(draws, probabilities)
 
     def samples(self, of: Of = "function", random_state: int | np.random.Generator | None = None) -> Array:
         """The draws of f(zeta), or labels y = f(zeta) + noise with fresh noise from `random_state`.
@@ -204,9 +199,7 @@ class Prediction:
         """
         self._check_of(of)
         draws = self._kept_draws().astype(float)
-        if of == "label":
-            draws += self.noise * check_random_generator(random_state).standard_normal(draws.shape)
-        return draws
+        return draws if of == "function" else self._labels.sample(draws, check_random_generator(random_state))
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
         """A table with one row a prediction: the moments, the parts, and the interval of the function at `level`.
@@ -302,6 +295,10 @@ class Prediction:
                 stacklevel=3,
             )
 
+    @property
+    def _labels(self) -> Labels:
+        return NormalLabels(np.broadcast_to(self.noise, self.mean.shape)) if self.labels is None else self.labels
+
     def _shares_with_remainder(self) -> Array:
         if self.shares is None:
             raise ValueError("The budget was not asked for. Predict with predict_distribution(X, budget=True).")
@@ -325,14 +322,3 @@ class Prediction:
                 "Predict with keep_draws=True, or fewer rows at a time."
             )
         return self.draws
-
-
-def _mixture_quantile(centres: Array, noise: Array, probability: float) -> Array:
-    """Where the mean of normal distribution functions around `centres`, `n x rows`, reaches `probability`."""
-    low, high = centres.min(0) - 9 * noise, centres.max(0) + 9 * noise
-    scale = np.maximum(noise, 1e-9 * (high - low) + np.finfo(float).tiny)  # no noise: a very steep step
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        below = ndtr((middle - centres) / scale).mean(0) < probability
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return np.asarray((low + high) / 2, dtype=float)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
-import torch
-from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import _safe_indexing, check_random_state
@@ -16,30 +14,22 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from eiv import validation as v
-from eiv.budget import BudgetSampler
-from eiv.fitting import DTYPES, Table, device_of, fit_stack, input_prior_of
-from eiv.graphs import matmul_precision
-from eiv.inputs import ZETA_DRAWS, InputPrior, LearnedPrior, RelativeError, ZetaPosterior
-from eiv.inputs.errors import check_x_err, named_errors, standard_deviations
+from eiv.export import export_onnx
+from eiv.fitting import Spec, Table, device_of, family_of, fit_stack, input_prior_of
+from eiv.inputs import InputPrior, LearnedPrior, RelativeError
+from eiv.inputs.errors import check_x_err, named_errors
 from eiv.inputs.plausible import check_plausible
-from eiv.likelihoods import NOISE_RULES
-from eiv.posteriors import FAMILIES, WeightPosterior
+from eiv.likelihoods import NoiseRule
+from eiv.model import MOST_ZETAS, SAMPLERS, FittedModel, Names
+from eiv.modelfile import load_model, save_model
+from eiv.posteriors import WeightPosterior
 from eiv.prediction import Prediction
-from eiv.products import PRECISIONS, check_precision
-from eiv.recipes import RECIPES, settings_for
-from eiv.sampling import BlockSampler, FunctionSampler, LiteralSampler
-from eiv.streams import network_seeds
+from eiv.products import check_precision
+from eiv.settings import DTYPES, SETTINGS, Settings, settings_for
 
 __all__ = ["EiVRegressor", "fit_splits"]
 
 Array = NDArray[np.float64]
-X_QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)  # of the training rows, kept as `x_quantiles_`
-_MOST_ZETAS = 5  # of a block of a prediction: as many as its thetas
-_KEPT_DRAWS = 2**25  # values of draws that a prediction keeps without being asked to
-_SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
-    "unbiased": BlockSampler,
-    "literal": LiteralSampler,
-}
 
 
 class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -58,7 +48,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             `eiv.relative(0.05)`, a share of each column's spread. None for exact inputs: the model without
             Errors-in-Variables.
         recipe: what holds for the arguments that are None: "default", which serves tables of 100 to 100,000 rows
-            without tuning, or "paper", the settings of the paper; see `eiv.recipes`.
+            without tuning, or "paper", the settings of the paper; see `eiv.settings`.
         error_model: "classical", x scatters around the true input; or "berkson", x was set and the true input
             scatters around it, so that zeta given x is N(x, x_err^2) whatever `input_prior` says.
         input_prior: what is believed of the true input before x is seen: "flat" (Lemma 1); "normal" (appendix A.2 with
@@ -113,7 +103,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_features_in_: n_x.
         feature_names_in_: the names of the features, where X was a pandas table.
         n_outputs_: n_y.
-        settings_: what the fit was made with, an `eiv.recipes.Settings`: the arguments, and the recipe's choice for
+        settings_: what the fit was made with, an `eiv.settings.Settings`: the arguments, and the recipe's choice for
             those that were None.
         x_err_: `n_x`, or a covariance `n_x x n_x`, the error that prediction takes where none is given; None after a
             fit with an error a row.
@@ -146,31 +136,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     """
 
-    _constraints: ClassVar[dict[str, v.Constraint]] = {
-        "error_model": v.option("classical", "berkson"),
-        "recipe": v.option(*RECIPES),
-        "zeta_draws": v.or_none(v.option("auto", *ZETA_DRAWS)),
-        "posterior": v.or_none(v.option(*FAMILIES)),
-        "hidden_units": v.or_none(v.integer(1, 10**8)),
-        "n_hidden": v.or_none(v.integer(1, 100)),
-        "dropout": v.or_none(v.real(0, below=1)),
-        "weight_penalty": v.or_none(v.real(0)),
-        "epochs": v.or_none(v.integer(1, 10**6)),
-        "batch_size": v.or_none(v.integer(1)),
-        "learning_rate": v.or_none(v.real(0, exclusive=True)),
-        "learning_rate_decay": v.or_none(v.real(0, below=1.0001)),
-        "y_noise": v.or_none(v.option_or_real(*NOISE_RULES)),
-        "y_noise_init": v.or_none(v.real(0, exclusive=True)),
-        "y_noise_every": v.or_none(v.integer(1)),
-        "held_out": v.or_none(v.real(0, below=1)),
-        "n_zeta": v.or_none(v.integer(1, 10**4)),
-        "n_theta": v.or_none(v.integer(2, 10**5)),
-        "n_networks": v.integer(1, 1000),
-        "standardise": v.flag(),
-        "dtype": v.option(*DTYPES),
-        "precision": v.option(*PRECISIONS),
-        "verbose": v.flag(),
-    }
+    _constraints: ClassVar[dict[str, v.Constraint]] = {name: each.constraint for name, each in SETTINGS.items()}
 
     def __init__(
         self,
@@ -260,7 +226,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             >>> model = EiVRegressor(epochs=2).fit(X[:, None], y, X_err=0.1)
 
         """
-        fit_stack([self], [self._check_table(X, y, X_err, y_err)])
+        table = self._check_table(X, y, X_err, y_err)
+        (self.model_,) = fit_stack([self._spec()], [table])
         return self
 
     @overload
@@ -319,57 +286,43 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             Prediction(rows=2, outputs=1, draws=500)
 
         """
-        check_is_fitted(self, "posterior_")
-        v.check_option("method", method, tuple(_SAMPLERS))
+        check_is_fitted(self, "model_")
+        v.check_option("method", method, tuple(SAMPLERS))
         for name in ("n_theta", "n_zeta"):
             v.check(name, getattr(self, name), self._constraints[name])
-        v.check_numeric("X", X)
-        index = getattr(X, "index", None) if hasattr(X, "columns") else None
-        x: Array = _named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
-        errors = self._errors_at_predict(X_err, len(x))
+        x, errors, index = self._check_rows(X, X_err)
         known = None if y_err is None else v.check_y_err(y_err, (len(x), self.n_outputs_))
-        exact = not errors.any()
-        n_theta, n_zeta = self._n_draws
-        if not exact and n_zeta < 2:
+        n_draws = self._n_draws
+        if errors.any() and n_draws[1] < 2:
             raise ValueError("n_zeta must be at least 2 to predict inputs that have errors, got 1.")
-
-        seeds = network_seeds(self._seed, self._n_fitted_networks)
-        n_zeta = 1 if exact else n_zeta
-        posterior = self._for_predictions()
-        sampler: FunctionSampler = _SAMPLERS[method](posterior, x.shape[1], n_theta, n_zeta, seeds)
-        n_values = n_theta * len(seeds) * n_zeta * len(x) * self.n_outputs_
-        keep = n_values <= _KEPT_DRAWS if keep_draws is None else keep_draws
-        moments = np.empty((3, len(x), self.n_outputs_))
-        kept: list[Array] = []
-        shift, scale = self._y_scaler.shift, self._y_scaler.scale
-        # TF32 would move f by its 2,000th part, more than some uncertainties; training can do with it.
-        with matmul_precision(posterior.parameters[0].device, "float32"):
-            for rows, inputs in self._chunks(x, errors, sampler.chunk_rows, posterior):
-                found, draws = sampler.sample(inputs, keep)
-                moments[:, rows] = torch.stack([found.mean, found.epistemic, found.aleatoric]).cpu().numpy()
-                if draws is not None:
-                    kept.append(draws.cpu().numpy() * scale + shift)
-        _check_finite(moments)
-        shares = self._shares(x, errors, seeds) if budget else None
-        mean = moments[0] * scale + shift
-        epistemic, aleatoric = np.sqrt(np.maximum(moments[1:], 0)) * scale
-        noise = np.hypot(self.y_noise_, 0.0 if known is None else known) + np.zeros_like(mean)
-
-        def shaped(values: NDArray[Any]) -> NDArray[Any]:
-            return values if self._y_has_columns else values[..., 0]
-
-        return Prediction(
-            mean=shaped(mean),
-            epistemic=shaped(epistemic),
-            aleatoric=shaped(aleatoric),
-            noise=shaped(noise),
-            draws=shaped(np.concatenate(kept, axis=1)) if keep else None,
-            index=index,
-            output_names=self._output_names,
-            shares=shares if shares is None or self._y_has_columns else shares[:, 0],
-            feature_names=tuple(map(str, self.feature_names_in_)) if hasattr(self, "feature_names_in_") else None,
-            y_err_of_fit=self.y_err_median_ if known is None and self.y_err_median_.any() else None,
+        return self.model_.predict(
+            x, errors, known, n_draws=n_draws, method=method, keep_draws=keep_draws, budget=budget, index=index
         )
+
+    def draw_zeta(self, X: Any, n_draws: int, X_err: Any = None, random_state: int | None = None) -> Array:
+        r"""Draw true inputs given the measured ones, in the units of X: what an exported network is to be evaluated at.
+
+        .. math:: \zeta_{lr} \sim \pi(\zeta | x_r, \sigma_x^2)
+
+        Args:
+            X: `rows x n_x`, the measured inputs.
+            n_draws: L.
+            X_err: the error of these rows, where it differs from that of the fit.
+            random_state: seed.
+
+        Returns:
+            `n_draws x rows x n_x`.
+
+        Examples:
+            >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+            >>> model = EiVRegressor(0.1, input_prior="mixture", epochs=2).fit(X[:, None], y)
+            >>> model.draw_zeta([[0.0], [1.0]], n_draws=5, random_state=0).shape
+            (5, 2, 1)
+
+        """
+        check_is_fitted(self, "model_")
+        x, errors, _ = self._check_rows(X, X_err)
+        return self.model_.draw_zeta(x, errors, n_draws, np.random.default_rng(random_state))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_err: Any = None) -> float:
         """The coefficient of determination R^2 of m(x).
@@ -393,14 +346,81 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         return float(r2_score(y, self.predict(X, X_err=X_err), sample_weight=sample_weight))
 
-    def save(self, path: str | Path) -> None:
+    @property
+    def n_outputs_(self) -> int:
+        """n_y."""
+        return self._fitted.n_outputs
+
+    @property
+    def settings_(self) -> Settings:
+        """What the fit was made with."""
+        return self._fitted.settings
+
+    @property
+    def x_err_(self) -> Array | None:
+        """The error that prediction takes where none is given."""
+        return self._fitted.x_err
+
+    @property
+    def x_quantiles_(self) -> Array:
+        """Least value, quantiles and greatest value of each feature in the training rows."""
+        return self._fitted.record.x_quantiles
+
+    @property
+    def x_err_median_(self) -> Array:
+        """The median error of each feature in the training rows."""
+        return self._fitted.record.x_err_median
+
+    @property
+    def y_err_median_(self) -> Array:
+        """The median known error of training labels."""
+        return self._fitted.record.y_err_median
+
+    @property
+    def input_prior_(self) -> InputPrior:
+        """The input prior, where it was learned as it was found."""
+        return self._fitted.input_prior
+
+    @property
+    def posterior_(self) -> WeightPosterior:
+        """The fitted weight posterior."""
+        return self._fitted.posterior
+
+    @property
+    def y_noise_(self) -> Array:
+        """sigma_y in units of y."""
+        return self._fitted.y_noise
+
+    @property
+    def loss_curve_(self) -> Array:
+        """The course of eq. (mcloss)."""
+        return self._fitted.record.loss_curve
+
+    @property
+    def zeta_ess_(self) -> float | None:
+        """The effective sample size of the zetas of a row."""
+        return self._fitted.record.zeta_ess
+
+    @property
+    def bound_gap_(self) -> float | None:
+        """How far the bound is off for want of zetas."""
+        return self._fitted.record.bound_gap
+
+    @property
+    def _fitted(self) -> FittedModel:
+        if "model_" not in self.__dict__:
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet.")
+        return self.model_
+
+    def save(self, path: str | Path, notes: Mapping[str, Any] | None = None) -> None:
         """Write the fitted model to one file (safetensors with a JSON header), whole or not at all.
 
-        The same model gives the same bytes. A module of your own is not saved, its weights are; it has to be given
-        again at load.
+        The same model gives the same bytes. Code of your own, such as a module, a weight posterior or an input prior,
+        is not saved; it has to be given again at load.
 
         Args:
             path: the file; one that is there is replaced.
+            notes: what else to keep in its header: numbers, words, lists and mappings of them.
 
         Examples:
             >>> import tempfile
@@ -409,12 +429,19 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             ...     EiVRegressor(0.1, epochs=2).fit(X[:, None], y).save(f"{folder}/model.eiv")
 
         """
-        from eiv.modelfile import save_model  # noqa: PLC0415
-
-        save_model(self, path)
+        check_is_fitted(self, "model_")
+        save_model(self.model_, path, notes, self._changed_since_fit())
 
     @classmethod
-    def load(cls, path: str | Path, module: Callable[[int, int], nn.Module] | None = None) -> Self:
+    def load(
+        cls,
+        path: str | Path,
+        module: Callable[[int, int], nn.Module] | None = None,
+        *,
+        posterior: type[WeightPosterior] | None = None,
+        input_prior: InputPrior | None = None,
+        y_noise: NoiseRule | None = None,
+    ) -> Self:
         """Read a fitted model from its file; it predicts what it did before, to the last bit on the same machine.
 
         A model that was trained on a GPU loads on the CPU where there is none. Nothing in the file is executed.
@@ -422,6 +449,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             path: the file.
             module: as it was for the constructor, for a model with a network of your own.
+            posterior: the same for a family of your own.
+            input_prior: the same for a prior of your own, as `input_prior_` had it.
+            y_noise: the same for a rule of your own.
 
         Returns:
             The fitted model. A file that is damaged, or none of ours, is an `eiv.ModelFileError`.
@@ -436,9 +466,15 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             True
 
         """
-        from eiv.modelfile import load_model  # noqa: PLC0415
-
-        return load_model(path, module, cls)
+        own = {"module": module, "posterior": posterior, "input_prior": input_prior, "y_noise": y_noise}
+        saved = load_model(path, own)
+        loaded = cls(**saved.model.arguments)
+        loaded.n_features_in_ = saved.model.n_features
+        if saved.model.names.features is not None:
+            loaded.feature_names_in_ = np.array(saved.model.names.features, dtype=object)
+        loaded.model_ = saved.model
+        loaded.set_params(**saved.changed)
+        return loaded
 
     def export(self, path: str | Path, form: Literal["onnx"] = "onnx") -> None:
         """Write the networks in a form that other programs run, with all randomness as inputs (see `eiv.export`).
@@ -454,10 +490,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             ...     EiVRegressor(0.1, epochs=2).fit(X[:, None], y).export(f"{folder}/model.onnx", "onnx")
 
         """
-        from eiv.export import export_onnx  # noqa: PLC0415
-
         v.check_option("form", form, ("onnx",))
-        export_onnx(self, path)
+        check_is_fitted(self, "model_")
+        export_onnx(self.model_, path)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -470,7 +505,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Whether errors are plausible is asked of the whole table once, not again of a part of it.
         """
         self._check_arguments()
-        self.__dict__.pop("posterior_", None)
+        self.__dict__.pop("model_", None)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
         v.check_numeric("y", y)
@@ -478,36 +513,48 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             X, y, validate_data, self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
         outputs = _named(X, y, np.asarray, outputs, dtype=np.float64)
-        self._y_has_columns = outputs.ndim == 2
-        self._output_names = tuple(map(str, y.columns)) if hasattr(y, "columns") else None
+        features = getattr(self, "feature_names_in_", None)
+        names = Names(
+            features=None if features is None else tuple(map(str, features)),
+            outputs=tuple(map(str, y.columns)) if hasattr(y, "columns") else None,
+            has_columns=outputs.ndim == 2,
+        )
         outputs = outputs.reshape(len(x), -1)
         constant = np.flatnonzero(np.ptp(outputs, axis=0) == 0)
         if len(constant):
-            which = f" in column {(self._output_names or range(len(constant) + constant[0]))[constant[0]]}"
+            which = f" in column {(names.outputs or range(len(constant) + constant[0]))[constant[0]]}"
             raise ValueError(f"y is constant{which if outputs.shape[1] > 1 else ''}: there is nothing to fit.")
-        v.check_spread("X", x, getattr(self, "feature_names_in_", None))
-        v.check_spread("y", outputs, self._output_names)
-        self.n_outputs_ = outputs.shape[1]
-        self._x_spread = x.std(0)
+        v.check_spread("X", x, features)
+        v.check_spread("y", outputs, names.outputs)
         y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape)
         if X_err is not None:
-            errors = self._errors("X_err", X_err, len(x))
+            errors = self._errors("X_err", X_err, x.std(0), len(x))
         else:
-            errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err)
+            errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err, x.std(0))
         if not is_part:
-            name, names = "x_err" if X_err is None else "X_err", getattr(self, "feature_names_in_", None)
-            classical = self.error_model == "classical"
-            check_plausible(name, x, errors, names, classical=classical, constant_left_out=self.standardise)
-        self.x_quantiles_ = np.quantile(x, X_QUANTILES, axis=0)
-        self.x_err_median_ = np.median(standard_deviations(errors), axis=0)
-        self.y_err_median_ = np.zeros(self.n_outputs_) if y_errors is None else v.median_above_zero(y_errors)
-        return Table(x, errors, outputs, y_errors)
+            name, classical = "x_err" if X_err is None else "X_err", self.error_model == "classical"
+            check_plausible(name, x, errors, features, classical=classical, constant_left_out=self.standardise)
+        return Table(x, errors, outputs, y_errors, names)
 
-    def _errors(self, name: str, errors: Any, n_rows: int | None = None) -> Array:
+    def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Array, Any]:
+        """New rows, their errors, and their labels."""
+        v.check_numeric("X", X)
+        index = getattr(X, "index", None) if hasattr(X, "columns") else None
+        x: Array = _named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
+        return x, self._errors_at_predict(X_err, len(x)), index
+
+    def _spec(self) -> Spec:
+        return Spec(self.get_params(deep=False), int(check_random_state(self.random_state).randint(2**31)))
+
+    def _changed_since_fit(self) -> dict[str, Any]:
+        fitted = self.model_.arguments
+        return {name: value for name, value in self.get_params(deep=False).items() if value is not fitted.get(name)}
+
+    def _errors(self, name: str, errors: Any, x_spread: Array, n_rows: int | None = None) -> Array:
         """Checked errors in the order of the features, in one of the forms of `eiv.inputs.errors`."""
         names = getattr(self, "feature_names_in_", None)
         if isinstance(errors, RelativeError):
-            return errors.of(self._x_spread, names)
+            return errors.of(x_spread, names)
         return check_x_err(name, named_errors(name, errors, names), self.n_features_in_, n_rows)
 
     def _check_arguments(self) -> None:
@@ -519,7 +566,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"got {type(self.module).__name__}. A network of fixed shape: module=lambda n_inputs, n_outputs: ..."
             )
         settings = settings_for(self.get_params(deep=False), n_rows=1)
-        fewest = FAMILIES[settings.posterior].fewest_networks
+        fewest = family_of(settings).fewest_networks
         if self.n_networks < fewest:
             raise ValueError(
                 f"n_networks must be {fewest} at least for posterior={settings.posterior!r}, where only networks "
@@ -531,61 +578,18 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def _n_draws(self) -> tuple[int, int]:
         """Draws of the weights, and of the true input for each block of them, that a prediction takes."""
-        n_zeta = self.n_zeta or self.settings_.n_zeta or _MOST_ZETAS
-        return self.n_theta or self.settings_.n_theta, min(n_zeta, _MOST_ZETAS)
+        n_zeta = self.n_zeta or self.settings_.n_zeta or MOST_ZETAS
+        return self.n_theta or self.settings_.n_theta, min(n_zeta, MOST_ZETAS)
 
     def _errors_at_predict(self, X_err: Any, n_rows: int) -> Array:
         if X_err is not None:
-            return self._errors("X_err", X_err, n_rows)
+            return self._errors("X_err", X_err, self.model_.record.x_spread, n_rows)
         if self.x_err_ is None:
             raise ValueError(
                 "X_err is needed: the model was fitted with an error for each row, so the errors of new rows have to "
                 "be given too (X_err=0 where they are exact)."
             )
         return np.asarray(self.x_err_)[None]
-
-    def _shares(self, x: Array, errors: Array, seeds: Sequence[SeedSequence]) -> Array:
-        """The shares of each feature in the aleatoric part, `rows x n_y x n_x`; NaN where there is no error."""
-        shares = np.full((len(x), self.n_outputs_, x.shape[1]), np.nan)
-        if errors.any():
-            sampler = BudgetSampler(self.posterior_, x.shape[1], *self._n_draws, seeds)
-            with matmul_precision(self.posterior_.parameters[0].device, "float32"):
-                for rows, inputs in self._chunks(x, errors, sampler.chunk_rows, self.posterior_):
-                    shares[rows] = sampler.shares(inputs).cpu().numpy()
-        return shares
-
-    def _for_predictions(self) -> WeightPosterior:
-        """The weight posterior, in float64 where its moments are known in closed form.
-
-        Rounding then shows in no digit that matters, so that rows come out the same alone, together and in any order,
-        on every machine. Draws of the other families have random errors far above those of float32.
-        """
-        posterior: WeightPosterior = self.posterior_
-        if posterior.in_closed_form:
-            return posterior.in_double()
-        return posterior
-
-    def _chunks(
-        self, x: Array, errors: Array, size: int, posterior: WeightPosterior
-    ) -> Iterator[tuple[slice, ZetaPosterior]]:
-        """The posterior of zeta, standardised, for `size` rows at a time, in the numbers of the networks."""
-        like = posterior.parameters[0]
-        for start in range(0, len(x), size):
-            rows = slice(start, start + size)
-            chunk = errors if len(errors) == 1 else errors[rows]
-            yield rows, self._zeta_posterior(x[rows], chunk, like.device, like.dtype)
-
-    def _zeta_posterior(self, x: Array, errors: Array, device: torch.device, dtype: torch.dtype) -> ZetaPosterior:
-        """The posterior of zeta given x in the units that the network sees: `rows x n_x`."""
-        zeta = self.input_prior_.posterior(torch.tensor(x), torch.tensor(errors))
-        shift, scale = torch.from_numpy(self._x_scaler.shift), torch.from_numpy(self._x_scaler.scale)
-        if not isinstance(zeta, ZetaPosterior):
-            raise TypeError(
-                f"input_prior: its posterior must be an eiv.inputs.ZetaPosterior, got {type(zeta).__name__}."
-            )
-        if not errors.any() and not zeta.is_exact:
-            raise ValueError("input_prior: its posterior has a std above 0 where all errors of X are 0.")
-        return zeta.standardised(shift, scale).to(device, dtype)
 
 
 def fit_splits(
@@ -650,17 +654,10 @@ def fit_splits(
             if on_progress is not None:
                 on_progress((done + share) / len(sizes))
 
-        fit_stack([models[i] for i in chosen], [tables[i] for i in chosen], report)
+        found = fit_stack([models[i]._spec() for i in chosen], [tables[i] for i in chosen], report)
+        for i, fitted_model in zip(chosen, found, strict=True):
+            models[i].model_ = fitted_model
     return models
-
-
-def _check_finite(moments: Array) -> None:
-    bad = np.asarray(~np.isfinite(moments).all((0, 2)))
-    if bad.any():
-        raise ValueError(
-            f"X: the prediction for {bad.sum()} of {len(bad)} rows is not a finite number, first for row "
-            f"{bad.argmax()}. Its values lie too far from those of the fit."
-        )
 
 
 def _named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -54,10 +54,15 @@ def option(*known: str) -> Constraint:
     return Constraint(lambda value: isinstance(value, str) and value in known, _listed(known))
 
 
-def option_or_real(*known: str) -> Constraint:
-    """One of some words, or a number above zero."""
-    word, number = option(*known), real(0, exclusive=True)
-    return Constraint(lambda value: word.holds(value) or number.holds(value), f"{word.words}, or {number.words}")
+def either(*constraints: Constraint) -> Constraint:
+    """One or another of some constraints."""
+    words = ", or ".join(constraint.words for constraint in constraints)
+    return Constraint(lambda value: any(constraint.holds(value) for constraint in constraints), words)
+
+
+def anything(words: str) -> Constraint:
+    """What is checked where it is used."""
+    return Constraint(lambda value: True, words)
 
 
 def or_none(constraint: Constraint) -> Constraint:

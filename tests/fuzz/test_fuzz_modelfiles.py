@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from searching import edited, edits, refusal, search, search_long
 
 from eiv import EiVRegressor, MixturePrior, ModelFileError
-from eiv.modelfile import load_model, read_header, save_model
+from eiv.modelfile import read_header
 from eiv.modelfile.container import complaints
 from eiv.report.provenance import header_lines
 from test_modelfile import forged
@@ -37,7 +37,7 @@ def contents():
     notes = {"target": "y", "x_err": {"a": {"kind": "absolute", "number": 0.1}}, "holdout": {"rmse": 1.0}}
     for settings in MODELS.values():
         path = Path(FOLDER.name) / "good.eiv"
-        save_model(EiVRegressor(**small | settings, recipe="paper").fit(X, Y), path, notes)
+        EiVRegressor(**small | settings, recipe="paper").fit(X, Y).save(path, notes)
         yield path.read_bytes()
 
 
@@ -52,7 +52,7 @@ def check(content):
     if told is not None:
         assert path.name in told
         return
-    told = refusal(ModelFileError, lambda: load_model(path))
+    told = refusal(ModelFileError, lambda: EiVRegressor.load(path))
     if told is not None:
         assert path.name in told
         return
@@ -67,7 +67,7 @@ def describe(path):
 
 
 def predict(path):
-    model = load_model(path)
+    model = EiVRegressor.load(path)
     mean = model.predict(X[:2], X_err=0.1 if model.x_err_ is None else None)
     assert np.isfinite(mean).all()
 
@@ -78,7 +78,7 @@ def check_damaged(content, changes):
     assume(damaged != content)
     path = Path(FOLDER.name) / "bad.eiv"
     path.write_bytes(damaged)
-    for read in (read_header, load_model):
+    for read in (read_header, EiVRegressor.load):
         with pytest.raises(ModelFileError, match=r"bad\.eiv"):
             read(path)
 
@@ -173,5 +173,5 @@ def test_the_unharmed_files_load():
     """What the fuzzers start from is read, so that they reach what comes after the digest."""
     for content in GOOD:
         (Path(FOLDER.name) / "good.eiv").write_bytes(forged(content, lambda inner, header: None))
-        assert load_model(Path(FOLDER.name) / "good.eiv").n_features_in_ == 2
+        assert EiVRegressor.load(Path(FOLDER.name) / "good.eiv").n_features_in_ == 2
         assert json.dumps(read_header(Path(FOLDER.name) / "good.eiv"))

@@ -13,7 +13,7 @@ from torch import nn
 from eiv import EiVRegressor, NormalPrior, fit_splits
 from eiv.mlp import MLPStack
 from eiv.objective import loss
-from eiv.posteriors import FAMILIES, evaluate_rows
+from eiv.posteriors import FAMILIES
 from eiv.streams import Streams
 
 every_family = pytest.mark.parametrize("name", NAMES)

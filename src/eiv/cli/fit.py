@@ -121,7 +121,6 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
     from eiv import EiVRegressor  # noqa: PLC0415  (slow to import)
     from eiv.cli.data import TrainingTable  # noqa: PLC0415
     from eiv.cli.options import FitOptions  # noqa: PLC0415
-    from eiv.modelfile import save_model  # noqa: PLC0415
     from eiv.tables import open_table  # noqa: PLC0415
 
     options = FitOptions.of(given, config)
@@ -145,7 +144,7 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
     notes = {"data": data.name.encode(errors="replace").decode(), "data_sha256": digest} | _notes(
         table, options, scores, n_fitted
     )
-    save_model(final, out, notes)  # before anything more is printed: whoever reads that may have gone
+    final.save(out, notes)  # before anything more is printed: whoever reads that may have gone
     if scores is not None:
         _show_scores(scores, table)
     console.print(f"Model: {escape(str(out))}   ({time.perf_counter() - started:.0f} s)", highlight=False)

@@ -49,12 +49,12 @@ class ModelTable:
     ) -> ModelTable:
         """Load the model and check that the table has what it needs; `target` is for labels under another name."""
         from eiv.cli.labelerrors import LabelErrors  # noqa: PLC0415
-        from eiv.modelfile import load_model, read_header  # noqa: PLC0415
+        from eiv.modelfile import read_header  # noqa: PLC0415
         from eiv.report.provenance import output_names  # noqa: PLC0415
         from eiv.tables.reading import check_columns  # noqa: PLC0415
 
         header = read_header(model_file)
-        model: EiVRegressor = load_model(model_file)
+        model = EiVRegressor.load(model_file)
         named = header["features"]["names"]
         if named is None and len(source.columns) != model.n_features_in_:
             raise ValueError(

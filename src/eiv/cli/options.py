@@ -12,7 +12,7 @@ from typing import Any
 
 from eiv import EiVRegressor
 from eiv.modelfile.header import check_settings
-from eiv.recipes import RECIPES
+from eiv.settings import RECIPES
 
 _NOT_SETTINGS = (
     "self",
@@ -134,4 +134,4 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
     for name in settings:
         if name not in known:
             raise ValueError(f"{name!r} is not a setting of the model; these are: {', '.join(known)}.")
-    check_settings(settings, EiVRegressor._constraints)  # before the table is read
+    check_settings(settings)  # before the table is read

@@ -191,7 +191,7 @@ def _of_model(
     decimal: str | None,
 ) -> None:
     from eiv.cli.modeltable import ModelTable  # noqa: PLC0415  (slow to import)
-    from eiv.modelfile import load_model, read_header  # noqa: PLC0415
+    from eiv.modelfile import read_header  # noqa: PLC0415
     from eiv.report import write_model_page  # noqa: PLC0415
     from eiv.tables import open_table  # noqa: PLC0415
 
@@ -203,7 +203,7 @@ def _of_model(
         given = [name for name, value in options.items() if value]
         if given:
             raise ValueError(f"{given[0]} is about a table; give one after {model_file}.")
-        model, header, sample = load_model(model_file), read_header(model_file), None
+        model, header, sample = EiVRegressor.load(model_file), read_header(model_file), None
     else:
         source = open_table(data, separator, decimal)
         table = ModelTable.opened(model_file, source, x_err, y_err, with_labels=True, target=target)

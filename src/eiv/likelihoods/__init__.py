@@ -1,7 +1,8 @@
 """Likelihoods: one a file, the same names in each."""
 
 from eiv.likelihoods.base import Likelihood
+from eiv.likelihoods.labels import Labels, NormalLabels
 from eiv.likelihoods.noise import NOISE_RULES, ByBound, ByError, NoiseRule
 from eiv.likelihoods.normal import NormalLikelihood
 
-__all__ = ["NOISE_RULES", "ByBound", "ByError", "Likelihood", "NoiseRule", "NormalLikelihood"]
+__all__ = ["NOISE_RULES", "ByBound", "ByError", "Labels", "Likelihood", "NoiseRule", "NormalLabels", "NormalLikelihood"]

@@ -6,10 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eiv.inputs import Rows, ZetaDraws
+from eiv.likelihoods.labels import Labels
 from eiv.quadrature import Quadrature
 from eiv.stable import log_mean_exp
 from eiv.streams import Streams
@@ -68,6 +71,19 @@ class Likelihood(ABC):
         r"""Slopes of f, `S x B x n_y x n_w`, times a root of the information that a label holds about f.
 
         .. math:: R^T J, \qquad R R^T = E_y \big[ \nabla_f \log p(y | f) \, \nabla_f \log p(y | f)^T \big]
+        """
+
+    @abstractmethod
+    def std(self) -> NDArray[np.float64]:
+        """The standard deviation of a label given f, pooled over the networks: `n_y`."""
+
+    @abstractmethod
+    def labels(
+        self, y_scale: NDArray[np.float64], shape: tuple[int, ...], y_err: NDArray[np.float64] | None = None
+    ) -> Labels:
+        """Labels of new rows, pooled over the networks, in units of y: of the `shape`, `rows x n_y`.
+
+        `y_scale`, `n_y`, is the unit of the networks in units of y; `y_err`, `rows x n_y`, is in units of y.
         """
 
     @abstractmethod

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eiv import kernels
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods.base import Likelihood
+from eiv.likelihoods.labels import NormalLabels
 from eiv.likelihoods.noise import NoiseRule
 from eiv.quadrature import Quadrature
 from eiv.stable import log_mean_exp
@@ -77,6 +80,17 @@ class NormalLikelihood(Likelihood):
         """Slopes over sigma_y."""
         noise = self.noise(y_err)
         return slopes / (noise.unsqueeze(1) if noise.ndim == 2 else noise).to(slopes.dtype).unsqueeze(3)
+
+    def std(self) -> NDArray[np.float64]:
+        """The root mean square of sigma_y over the networks: `n_y`."""
+        found: NDArray[np.float64] = self.y_noise.double().square().mean(0).sqrt().cpu().numpy()
+        return found
+
+    def labels(
+        self, y_scale: NDArray[np.float64], shape: tuple[int, ...], y_err: NDArray[np.float64] | None = None
+    ) -> NormalLabels:
+        """Normal noise with known errors on top."""
+        return NormalLabels(np.hypot(self.std() * y_scale, 0.0 if y_err is None else y_err) + np.zeros(shape))
 
     def draw(self, f: Tensor, streams: Streams, y_err: Tensor | None = None) -> Tensor:
         """Labels about f: `S x B x L x n_y`."""

@@ -3,41 +3,46 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.random import SeedSequence
 from numpy.typing import NDArray
 from torch import nn
 
 import eiv
-from eiv.fitting import device_of, new_posterior
+from eiv.fitting import device_of, new_likelihood, new_posterior
 from eiv.inputs.errors import check_x_err
+from eiv.likelihoods import Likelihood
+from eiv.model import FittedModel, Names, Record
 from eiv.modelfile.container import ModelFileError
 from eiv.modelfile.encoding import Arrays, decode, encode
 from eiv.modelfile.header import FORMAT, check_settings
 from eiv.networks import paper_network
 from eiv.posteriors import WeightPosterior
-from eiv.recipes import settings_for
 from eiv.scaling import Scaler
+from eiv.settings import SETTINGS, Settings, settings_for
 from eiv.streams import network_seeds
 
-if TYPE_CHECKING:
-    from eiv.regressor import EiVRegressor
-
-Model = TypeVar("Model", bound="EiVRegressor")
+OWN = ("module", "posterior", "input_prior", "y_noise")  # settings that can be code of the user's own
 
 
-def to_file(model: EiVRegressor) -> tuple[dict[str, Any], Arrays]:
+class Saved(NamedTuple):
+    """What a file holds: the model, and the arguments of its estimator that were changed since the fit."""
+
+    model: FittedModel
+    changed: dict[str, Any]
+
+
+def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays that make up a fitted model."""
     arrays: Arrays = {}
-    now = model.get_params(deep=False)
-    changed = {name: value for name, value in now.items() if value is not model._fitted_params.get(name)}
-    check_settings(now, model._constraints)
-    check_settings(model._fitted_params, model._constraints)
-    names = getattr(model, "feature_names_in_", None)
+    for settings in (model.arguments, dict(model.arguments) | dict(changed)):
+        check_settings(settings)
+    record = model.record
     header = {
         "format": FORMAT,
         "versions": {
@@ -46,100 +51,117 @@ def to_file(model: EiVRegressor) -> tuple[dict[str, Any], Arrays]:
             "numpy": np.__version__,
             "python": platform.python_version(),
         },
-        "settings": _encoded_settings(model._fitted_params, arrays, "settings"),
+        "settings": _encoded_settings(model.arguments, arrays, "settings"),
         "changed_since_fit": _encoded_settings(changed, arrays, "changed"),
-        "features": {"n": int(model.n_features_in_), "names": None if names is None else list(map(str, names))},
-        "outputs": {
-            "n": int(model.n_outputs_),
-            "names": None if model._output_names is None else list(model._output_names),
-            "columns": bool(model._y_has_columns),
-        },
-        "seed": model._seed,
-        "n_networks": model._n_fitted_networks,
-        "x_err": encode("x_err_", model.x_err_, arrays, "x_err"),
-        "input_prior": encode("input_prior_", model.input_prior_, arrays, "input_prior"),
+        "features": {"n": model.n_features, "names": _listed(model.names.features)},
+        "outputs": {"n": model.n_outputs, "names": _listed(model.names.outputs), "columns": model.names.has_columns},
+        "seed": model.seed,
+        "n_networks": model.n_networks,
+        "x_err": encode("x_err_", model.x_err, arrays, "x_err"),
+        "input_prior": _encoded("input_prior", model.input_prior, arrays, "input_prior"),
         "training": {
-            "epochs": len(model.loss_curve_),
-            "first_loss": float(model.loss_curve_[0].mean()),
-            "last_loss": float(model.loss_curve_[-1].mean()),
-            "y_noise": model.y_noise_.tolist(),
-            "zeta_ess": model.zeta_ess_,
-            "bound_gap": model.bound_gap_,
+            "epochs": len(record.loss_curve),
+            "first_loss": float(record.loss_curve[0].mean()),
+            "last_loss": float(record.loss_curve[-1].mean()),
+            "y_noise": model.y_noise.tolist(),
+            "zeta_ess": record.zeta_ess,
+            "bound_gap": record.bound_gap,
         },
     }
-    for name, scaler in (("x", model._x_scaler), ("y", model._y_scaler)):
+    for name, scaler in (("x", model.x_scaler), ("y", model.y_scaler)):
         arrays |= {f"{name}/shift": scaler.shift, f"{name}/scale": scaler.scale}
-    arrays |= {"x/spread": model._x_spread, "y_noise": model.y_noise_, "loss_curve": model.loss_curve_}
-    arrays |= {"x/quantiles": model.x_quantiles_, "x/err_median": model.x_err_median_}
-    arrays["y/err_median"] = model.y_err_median_
-    stack = model.posterior_.stack
-    for name, value in {**stack.parameters, **stack.constants}.items():
-        arrays[f"network/{name}"] = value.detach().cpu().numpy()
-    for name, value in model.posterior_.state.items():
-        arrays[f"posterior/{name}"] = value.detach().cpu().numpy()
+    arrays |= {"x/spread": record.x_spread, "y_noise": model.y_noise, "loss_curve": record.loss_curve}
+    arrays |= {"x/quantiles": record.x_quantiles, "x/err_median": record.x_err_median}
+    arrays["y/err_median"] = record.y_err_median
+    stack = model.posterior.stack
+    tensors = {f"network/{name}": value for name, value in {**stack.parameters, **stack.constants}.items()}
+    tensors |= {f"posterior/{name}": value for name, value in model.posterior.state.items()}
+    tensors |= {f"likelihood/{name}": value for name, value in model.likelihood.state.items()}
+    arrays |= {name: value.detach().cpu().numpy() for name, value in tensors.items()}
     return header, {name: np.ascontiguousarray(value) for name, value in arrays.items()}
 
 
-def from_file(header: dict[str, Any], arrays: Arrays, module: Any, kind: type[Model], path: Path) -> Model:
-    """The model that `to_file` was given."""
-    settings = _decoded_settings(header["settings"], arrays, kind, header, path)
-    changed = _decoded_settings(header["changed_since_fit"], arrays, kind, header, path)
-    if settings.get("module") is None and module is not None:
+def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], path: Path) -> Saved:
+    """What `to_file` was given; `own` is code of the user's own, by the name of its setting."""
+    arguments = _decoded_settings(header["settings"], arrays, own, header, path)
+    changed = _decoded_settings(header["changed_since_fit"], arrays, own, header, path)
+    if arguments.get("module") is None and own.get("module") is not None:
         raise ModelFileError(f"{path}: the model has the paper's network; load it without a module.")
-    if settings.get("module") is not None:
-        if module is None:
-            raise ModelFileError(
-                f"{path}: the model has a network of its own ({settings['module']}), which the file does not hold. "
-                "Give it again: EiVRegressor.load(path, module=...)."
-            )
-        settings["module"] = module
-    if changed.get("module") is not None:
-        changed["module"] = module
-    for values in (settings, changed):
+    for values in (arguments, changed):
         if "device" in values:
             values["device"] = _device_here(values["device"])
-        check_settings(values, kind._constraints)
-
-    model = kind(**settings)
+        check_settings(values)
+    settings = settings_for(arguments, n_rows=1)
     n_x, n_y = header["features"]["n"], header["outputs"]["n"]
-    model.n_features_in_, model.n_outputs_ = n_x, n_y
-    if header["features"]["names"] is not None:
-        model.feature_names_in_ = np.array(_words(header["features"]["names"], n_x), dtype=object)
-    names = header["outputs"]["names"]
-    model._output_names = None if names is None else tuple(_words(names, n_y))
-    model._y_has_columns = header["outputs"]["columns"]
-    if n_y > 1 and not model._y_has_columns:
+    names = Names(
+        _words(header["features"]["names"], n_x), _words(header["outputs"]["names"], n_y), header["outputs"]["columns"]
+    )
+    if n_y > 1 and not names.has_columns:
         raise ValueError(f"{n_y} outputs without columns")
-    model._seed, model._n_fitted_networks = header["seed"], header["n_networks"]
-    model._x_scaler, model._y_scaler = _scaler(arrays, "x", n_x), _scaler(arrays, "y", n_y)
-    model._x_spread, model.y_noise_ = _spreads(arrays, "x/spread", n_x), _spreads(arrays, "y_noise", n_y)
-    model.x_quantiles_, model.x_err_median_ = _quantiles(arrays, n_x), _spreads(arrays, "x/err_median", n_x)
-    known = "y/err_median" in arrays  # older files lack it
-    model.y_err_median_ = _spreads(arrays, "y/err_median", n_y) if known else np.zeros(n_y)
-    model.loss_curve_ = _floats(arrays, "loss_curve", header["training"]["epochs"], model._n_fitted_networks)
-    model.zeta_ess_, model.bound_gap_ = (header["training"][name] for name in ("zeta_ess", "bound_gap"))
-    model.x_err_ = _x_err(decode(header["x_err"], arrays), n_x)
-    model.input_prior_ = decode(header["input_prior"], arrays)
-    if not hasattr(model.input_prior_, "posterior"):
+    y_scaler, y_noise = _scaler(arrays, "y", n_y), _spreads(arrays, "y_noise", n_y)
+    seeds = network_seeds(header["seed"], header["n_networks"])
+    posterior = _posterior(settings, n_x, n_y, seeds, arrays, path)
+    prior = _decoded("input_prior", header["input_prior"], arrays, own, path)
+    if not hasattr(prior, "posterior"):
         raise ValueError("there is no input prior")
-    model._fitted_params = model.get_params(deep=False)
-    model.settings_ = settings_for(model._fitted_params, n_rows=1)
-    model.posterior_ = _posterior(model, arrays, path)
+    known = "y/err_median" in arrays  # older files lack it
+    model = FittedModel(
+        settings=settings,
+        arguments=arguments,
+        seed=header["seed"],
+        x_scaler=_scaler(arrays, "x", n_x),
+        y_scaler=y_scaler,
+        input_prior=prior,
+        posterior=posterior,
+        likelihood=_likelihood(settings, y_noise / y_scaler.scale, posterior, arrays),
+        weights=np.full(len(seeds), 1 / len(seeds)),
+        x_err=_x_err(decode(header["x_err"], arrays), n_x),
+        n_features=n_x,
+        n_outputs=n_y,
+        names=names,
+        record=Record(
+            loss_curve=_floats(arrays, "loss_curve", header["training"]["epochs"], len(seeds)),
+            x_spread=_spreads(arrays, "x/spread", n_x),
+            x_quantiles=_quantiles(arrays, n_x),
+            x_err_median=_spreads(arrays, "x/err_median", n_x),
+            y_err_median=_spreads(arrays, "y/err_median", n_y) if known else np.zeros(n_y),
+            zeta_ess=header["training"]["zeta_ess"],
+            bound_gap=header["training"]["bound_gap"],
+        ),
+    )
     _try_prior(model)
-    model.set_params(**changed)
-    return model
+    return Saved(model, changed)
 
 
-def _posterior(model: EiVRegressor, arrays: Arrays, path: Path) -> WeightPosterior:
+def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPosterior, arrays: Arrays) -> Likelihood:
+    """The likelihood of each network; older files have the noise that they share."""
+    like, n_networks = posterior.parameters[0], posterior.stack.n_networks
+    shared = torch.from_numpy(np.tile(y_noise, (n_networks, 1)))
+    prefix = "likelihood/"
+    state = {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+    likelihood = new_likelihood(settings, shared)
+    if not state:
+        return likelihood
+    wanted = {name: tuple(value.shape) for name, value in likelihood.state.items()}
+    if {name: value.shape for name, value in state.items()} != wanted:
+        raise ValueError("the state of its likelihood does not have the sizes that its settings ask for")
+    if not all(value.dtype.kind == "f" and (value > 0).all() and np.isfinite(value).all() for value in state.values()):
+        raise ValueError("the state of its likelihood must be finite and above zero")
+    return likelihood.with_state({name: torch.from_numpy(value).to(like.device) for name, value in state.items()})
+
+
+def _posterior(
+    settings: Settings, n_x: int, n_y: int, seeds: Sequence[SeedSequence], arrays: Arrays, path: Path
+) -> WeightPosterior:
     """The weight posterior: fresh networks, which then take over the saved weights."""
     saved = {name.removeprefix("network/"): value for name, value in arrays.items() if name.startswith("network/")}
-    if not saved or any(value.shape[:1] != (model._n_fitted_networks,) for value in saved.values()):
-        raise ValueError(f"there are not the weights of {model._n_fitted_networks} networks")
+    if not saved or any(value.shape[:1] != (len(seeds),) for value in saved.values()):
+        raise ValueError(f"there are not the weights of {len(seeds)} networks")
     if any(value.dtype.kind == "f" and not np.isfinite(value).all() for value in saved.values()):
-        raise ValueError("some of its weights are no finite numbers")
-    if model.module is None:
-        _check_paper_network(model, saved)
-    posterior = new_posterior(model, network_seeds(model._seed, model._n_fitted_networks), device_of(model.device))
+        raise ValueError("some of its weights are not finite numbers")
+    if settings.module is None:
+        _check_paper_network(settings, n_x, n_y, len(seeds), saved)
+    posterior = new_posterior(settings, n_x, n_y, seeds, device_of(settings.device))
     stack = posterior.stack
     values = stack.parameters | stack.constants
     shapes = {name: (tuple(value.shape), value.dtype) for name, value in values.items()}
@@ -158,10 +180,10 @@ def _posterior(model: EiVRegressor, arrays: Arrays, path: Path) -> WeightPosteri
     prefix = "posterior/"
     state = {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
     if any(value.dtype.kind == "f" and np.isnan(value).any() for value in state.values()):
-        raise ValueError(f"some numbers of the posterior {model.settings_.posterior!r} are missing")
+        raise ValueError(f"some numbers of the posterior {settings.posterior!r} are missing")
     posterior.load_state({name: torch.from_numpy(value).to(like) for name, value in state.items()})
     if not posterior.kept and posterior.kept_shapes({}):
-        raise ValueError(f"there is no state of the posterior {model.settings_.posterior!r}")
+        raise ValueError(f"there is no state of the posterior {settings.posterior!r}")
     return posterior
 
 
@@ -169,43 +191,67 @@ def _in_words(kind: tuple[tuple[int, ...], torch.dtype] | None) -> str:
     return "none" if kind is None else f"{str(kind[1]).removeprefix('torch.')} of shape {kind[0]}"
 
 
-def _check_paper_network(model: EiVRegressor, saved: Arrays) -> None:
+def _check_paper_network(settings: Settings, n_x: int, n_y: int, n_networks: int, saved: Arrays) -> None:
     """Compare sizes before a network is made, so that a forged header cannot ask for more memory than the file has."""
-    settings = model.settings_
     if 2 * (settings.n_hidden + 1) != len(saved):
         raise ValueError(f"n_hidden is {settings.n_hidden}, but there are weights of {len(saved) / 2:g} layers")
     with torch.device("meta"):
-        network: nn.Module = paper_network(
-            model.n_features_in_, model.n_outputs_, settings.hidden_units, settings.n_hidden, settings.dropout
-        )
-    expected = {name: (model._n_fitted_networks, *value.shape) for name, value in network.named_parameters()}
+        network: nn.Module = paper_network(n_x, n_y, settings.hidden_units, settings.n_hidden, settings.dropout)
+    expected = {name: (n_networks, *value.shape) for name, value in network.named_parameters()}
     if expected != {name: value.shape for name, value in saved.items()}:
         raise ValueError("its weights do not have the sizes that its settings ask for")
 
 
 def _encoded_settings(settings: Mapping[str, Any], arrays: Arrays, where: str) -> dict[str, Any]:
-    encoded = {}
+    encoded: dict[str, Any] = {}
     for name, value in settings.items():
-        if name == "module" and value is not None:
-            encoded[name] = getattr(value, "__qualname__", type(value).__qualname__)
-        elif name == "random_state" and isinstance(value, np.random.RandomState):
+        if name == "random_state" and isinstance(value, np.random.RandomState):
             encoded[name] = None  # `seed` has what came out of it
         else:
-            encoded[name] = encode(name, value, arrays, f"{where}/{name}")
+            encoded[name] = _encoded(name, value, arrays, f"{where}/{name}")
     return encoded
 
 
+def _encoded(name: str, value: Any, arrays: Arrays, where: str) -> Any:
+    """A setting; of code of the user's own its name alone."""
+    if name == "module" and value is not None:
+        return _name_of(value)
+    try:
+        return encode(name, value, arrays, where)
+    except ValueError:
+        if name not in OWN:
+            raise
+        return {"type": "own", "name": _name_of(value)}
+
+
+def _name_of(value: Any) -> str:
+    return str(getattr(value, "__qualname__", type(value).__qualname__))
+
+
 def _decoded_settings(
-    encoded: Mapping[str, Any], arrays: Arrays, kind: type[EiVRegressor], header: Mapping[str, Any], path: Path
+    encoded: Mapping[str, Any], arrays: Arrays, own: Mapping[str, Any], header: Mapping[str, Any], path: Path
 ) -> dict[str, Any]:
-    known = kind._get_param_names()
-    unknown = sorted(set(encoded) - set(known))
+    unknown = sorted(set(encoded) - {*SETTINGS, "x_err", "random_state"})
     if unknown:
         raise ModelFileError(
             f"{path}: its settings {unknown} are not known to eiv {eiv.__version__}; it was written by eiv "
             f"{header['versions']['eiv']}."
         )
-    return {name: decode(value, arrays) for name, value in encoded.items()}
+    return {name: _decoded(name, value, arrays, own, path) for name, value in encoded.items()}
+
+
+def _decoded(name: str, value: Any, arrays: Arrays, own: Mapping[str, Any], path: Path) -> Any:
+    """A setting; code of the user's own has to be given again."""
+    is_module = name == "module" and value is not None
+    if not is_module and not (name in OWN and isinstance(value, dict) and value.get("type") == "own"):
+        return decode(value, arrays)
+    if own.get(name) is None:
+        what = "network" if is_module else name
+        raise ModelFileError(
+            f"{path}: the model has a {what} of its own ({value if is_module else value.get('name')}), which the file "
+            f"does not hold. Give it again: EiVRegressor.load(path, {name}=...)."
+        )
+    return own[name]
 
 
 def _device_here(device: object) -> object:
@@ -254,14 +300,20 @@ def _x_err(x_err: Any, n_x: int) -> NDArray[np.float64] | None:
     return x_err
 
 
-def _try_prior(model: EiVRegressor) -> None:
+def _try_prior(model: FittedModel) -> None:
     """See to it that the input prior is one of the features that the model has."""
-    error = np.ones(model.n_features_in_) if model.x_err_ is None else model.x_err_
-    like = model.posterior_.parameters[0]
-    model._zeta_posterior(model._x_scaler.shift[None], error[None], like.device, like.dtype)
+    error = np.ones(model.n_features) if model.x_err is None else model.x_err
+    like = model.posterior.parameters[0]
+    model.zeta_posterior(model.x_scaler.shift[None], error[None], like.device, like.dtype)
 
 
-def _words(values: Any, n: int) -> list[str]:
+def _words(values: Any, n: int) -> tuple[str, ...] | None:
+    if values is None:
+        return None
     if not isinstance(values, list) or len(values) != n or not all(isinstance(value, str) for value in values):
         raise ValueError(f"{n} names are wanted")
-    return values
+    return tuple(values)
+
+
+def _listed(names: Sequence[str] | None) -> list[str] | None:
+    return None if names is None else list(names)

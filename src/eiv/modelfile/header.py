@@ -11,6 +11,7 @@ from typing import Any
 import eiv
 from eiv import validation as v
 from eiv.modelfile.container import ModelFileError
+from eiv.settings import SETTINGS
 
 FORMAT = 1
 
@@ -32,11 +33,11 @@ def parse_header(text: str, path: Path) -> dict[str, Any]:
     return header
 
 
-def check_settings(settings: Mapping[str, Any], constraints: Mapping[str, v.Constraint]) -> None:
+def check_settings(settings: Mapping[str, Any]) -> None:
     """Raise a ValueError where a setting is not within its limits."""
-    for name, constraint in constraints.items():
+    for name, setting in SETTINGS.items():
         if name in settings:
-            v.check(name, settings[name], constraint)
+            v.check(name, settings[name], setting.constraint)
     n_draws = (settings.get("n_theta") or 1) * (settings.get("n_zeta") or 1)
     if n_draws > _MOST_DRAWS:
         raise ValueError(f"n_theta x n_zeta must be {_MOST_DRAWS:,} at most, got {n_draws:,}.")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from eiv.settings import RECIPES
+
 _SCORES = ("rows", "rmse", "spread", "coverage_95", "epistemic", "aleatoric", "total")
 
 
@@ -86,12 +88,9 @@ def _network(settings: Mapping[str, Any]) -> str:
 
 def _settings(settings: Mapping[str, Any]) -> str:
     """The recipe, what characterises it, and what is not as it says; networks, length and seed have other lines."""
-    from eiv import EiVRegressor  # noqa: PLC0415
-    from eiv.recipes import RECIPES  # noqa: PLC0415
-
-    default = EiVRegressor().get_params(deep=False) | RECIPES[settings["recipe"]][0]
+    default = RECIPES[settings["recipe"]]
     shown = {name: settings[name] for name in ("recipe", "posterior", "input_prior", "zeta_draws", "y_noise")}
-    by_rows = [name for name, value in RECIPES[settings["recipe"]][0].items() if value is None]
+    by_rows = [name for name, value in default.items() if value is None]
     elsewhere = {"random_state", "module", "hidden_units", "n_hidden", "n_networks", *by_rows}
     shown |= {name: value for name, value in settings.items() if value != default.get(name) and name not in elsewhere}
     return ", ".join(f"{name}={'an array' if isinstance(value, dict) else value}" for name, value in shown.items())

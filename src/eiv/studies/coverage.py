@@ -20,8 +20,8 @@ from eiv import EiVRegressor, fit_splits
 from eiv.datasets import SIMULATED, Simulated, simulate
 from eiv.metrics import coverage, rmse
 from eiv.paper.settings import COMMON, TRAINING
-from eiv.recipes import settings_for
 from eiv.runs import run_units
+from eiv.settings import settings_for
 from eiv.studies.limits import best_prediction, smallest_rmse
 from eiv.studies.results import collect_units
 

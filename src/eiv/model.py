@@ -1,0 +1,263 @@
+"""What a fit finds: the fitted model, and nothing beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.random import SeedSequence
+from numpy.typing import NDArray
+
+from eiv.budget import BudgetSampler
+from eiv.graphs import matmul_precision
+from eiv.inputs import InputPrior, ZetaPosterior
+from eiv.likelihoods import Likelihood
+from eiv.posteriors import WeightPosterior
+from eiv.prediction import Prediction
+from eiv.sampling import BlockSampler, FunctionSampler, LiteralSampler
+from eiv.scaling import Scaler
+from eiv.settings import Settings
+from eiv.streams import network_seeds
+
+__all__ = ["FittedModel", "Names", "Record"]
+
+Array = NDArray[np.float64]
+MOST_ZETAS = 5  # of a block of a prediction: as many as its thetas
+SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
+    "unbiased": BlockSampler,
+    "literal": LiteralSampler,
+}
+_KEPT_DRAWS = 2**25  # values of draws that a prediction keeps without being asked to
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the columns of a table are called.
+
+    Attributes:
+        features: of X, where it was a pandas table.
+        outputs: of y, where it was one.
+        has_columns: whether y had a second axis.
+
+    """
+
+    features: tuple[str, ...] | None = None
+    outputs: tuple[str, ...] | None = None
+    has_columns: bool = False
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a training leaves to be told.
+
+    Attributes:
+        loss_curve: `epochs x S`, the course of eq. (mcloss).
+        x_spread: `n_x`, the standard deviation of each feature in the training rows.
+        x_quantiles: `5 x n_x`, least value, 5 %, 50 % and 95 % quantile and greatest value of each feature there.
+        x_err_median: `n_x`, the median error of each feature there.
+        y_err_median: `n_y`, the median of the known errors of labels that are above zero; 0 without any.
+        zeta_ess: the effective sample size of the zetas of a row; None for exact inputs.
+        bound_gap: how far the bound is off for want of zetas, in nats per row; None for exact inputs.
+
+    """
+
+    loss_curve: Array
+    x_spread: Array
+    x_quantiles: Array
+    x_err_median: Array
+    y_err_median: Array
+    zeta_ess: float | None = None
+    bound_gap: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    r"""Everything that a fit finds: what predictions, model files, exports and reports are made from.
+
+    .. math:: q_\phi(\theta), \quad p(y | f), \quad \pi(\zeta), \quad \text{scaling}, \quad \text{settings}
+
+    Attributes:
+        settings: what the fit was made with, complete.
+        arguments: those of the estimator, with the recipe's choice for the ones that were None.
+        seed: of all random streams.
+        x_scaler: brings X to the units that the networks see.
+        y_scaler: the same for y.
+        input_prior: pi(zeta), where it was learned as it was found.
+        posterior: q_phi of the S networks.
+        likelihood: p(y | f) of each of them, as it was fitted, in the units that they see.
+        weights: `S`, the share of each network in the pool; they add up to one.
+        x_err: the error that prediction takes where none is given, `n_x` or `n_x x n_x`; None after a fit with an error
+            for each row.
+        n_features: n_x.
+        n_outputs: n_y.
+        names: of features and outputs.
+        record: of the training.
+
+    Examples:
+        >>> from eiv import EiVRegressor
+        >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+        >>> model = EiVRegressor(0.1, epochs=2).fit(X[:, None], y).model_
+        >>> model.predict(np.zeros((3, 1)), np.full((1, 1), 0.1)).mean.shape
+        (3,)
+
+    """
+
+    settings: Settings
+    arguments: Mapping[str, Any]
+    seed: int
+    x_scaler: Scaler
+    y_scaler: Scaler
+    input_prior: InputPrior
+    posterior: WeightPosterior
+    likelihood: Likelihood
+    weights: Array
+    x_err: Array | None
+    n_features: int
+    n_outputs: int
+    names: Names
+    record: Record
+
+    @property
+    def n_networks(self) -> int:
+        """S."""
+        return len(self.weights)
+
+    @cached_property
+    def y_noise(self) -> Array:
+        """`n_y`, the standard deviation of a label about f in units of y, the root mean square over the networks."""
+        return self.likelihood.std() * self.y_scaler.scale
+
+    @property
+    def seeds(self) -> list[SeedSequence]:
+        """One per network."""
+        return network_seeds(self.seed, self.n_networks)
+
+    def zeta_posterior(self, x: Array, errors: Array, device: torch.device, dtype: torch.dtype) -> ZetaPosterior:
+        """The posterior of zeta given x in the units that the networks see: `rows x n_x`."""
+        return standardised_zetas(self.input_prior, self.x_scaler, x, errors).to(device, dtype)
+
+    def for_predictions(self) -> WeightPosterior:
+        """The weight posterior, in float64 where its moments are known in closed form.
+
+        Rounding then shows in no digit that matters, so that rows come out the same alone, together and in any order,
+        on every machine. Draws of the other families have random errors far above those of float32.
+        """
+        return self.posterior.in_double() if self.posterior.in_closed_form else self.posterior
+
+    def predict(
+        self,
+        x: Array,
+        errors: Array,
+        y_err: Array | None = None,
+        *,
+        n_draws: tuple[int, int] | None = None,
+        method: str = "unbiased",
+        keep_draws: bool | None = None,
+        budget: bool = False,
+        index: Any = None,
+    ) -> Prediction:
+        """Algorithm 2 for rows that have been checked.
+
+        Args:
+            x: `rows x n_x`.
+            errors: of x, in a form of `eiv.inputs.errors`.
+            y_err: `rows x n_y`, known errors of labels, or None.
+            n_draws: thetas per network, and zetas for each block of them; as in the settings by default.
+            method: "unbiased" or "literal".
+            keep_draws: whether draws are kept; by default up to 2^25 values.
+            budget: whether the shares of the features are found.
+            index: the labels of the rows.
+
+        Returns:
+            A `Prediction`.
+
+        """
+        n_theta, n_zeta = n_draws or (self.settings.n_theta, min(self.settings.n_zeta or MOST_ZETAS, MOST_ZETAS))
+        n_zeta = n_zeta if errors.any() else 1
+        posterior = self.for_predictions()
+        sampler: FunctionSampler = SAMPLERS[method](posterior, self.n_features, n_theta, n_zeta, self.seeds)
+        n_values = n_theta * self.n_networks * n_zeta * len(x) * self.n_outputs
+        keep = n_values <= _KEPT_DRAWS if keep_draws is None else keep_draws
+        moments = np.empty((3, len(x), self.n_outputs))
+        kept: list[Array] = []
+        shift, scale = self.y_scaler.shift, self.y_scaler.scale
+        # TF32 would move f by its 2,000th part, more than some uncertainties; training can do with it.
+        with matmul_precision(posterior.parameters[0].device, "float32"):
+            for rows, inputs in self._chunks(x, errors, sampler.chunk_rows, posterior):
+                found, draws = sampler.sample(inputs, keep)
+                moments[:, rows] = torch.stack([found.mean, found.epistemic, found.aleatoric]).cpu().numpy()
+                if draws is not None:
+                    kept.append(draws.cpu().numpy() * scale + shift)
+        _check_finite(moments)
+        shares = self._shares(x, errors, n_theta, n_zeta) if budget else None
+        mean = moments[0] * scale + shift
+        epistemic, aleatoric = np.sqrt(np.maximum(moments[1:], 0)) * scale
+        labels = self.likelihood.labels(scale, mean.shape, y_err)
+        known_of_fit = self.record.y_err_median
+
+        def shaped(values: NDArray[Any]) -> NDArray[Any]:
+            return values if self.names.has_columns else values[..., 0]
+
+        return Prediction(
+            mean=shaped(mean),
+            epistemic=shaped(epistemic),
+            aleatoric=shaped(aleatoric),
+            noise=shaped(labels.std),
+            draws=shaped(np.concatenate(kept, axis=1)) if keep else None,
+            index=index,
+            output_names=self.names.outputs,
+            shares=shares if shares is None or self.names.has_columns else shares[:, 0],
+            feature_names=self.names.features,
+            y_err_of_fit=known_of_fit if y_err is None and known_of_fit.any() else None,
+            labels=labels if self.names.has_columns else labels[:, 0],
+        )
+
+    def draw_zeta(self, x: Array, errors: Array, n_draws: int, random: np.random.Generator) -> Array:
+        """Draw true inputs given the measured ones, in the units of X: `n_draws x rows x n_x`."""
+        zeta = self.input_prior.posterior(torch.tensor(x), torch.tensor(errors))
+        noise = random.standard_normal((len(x), n_draws, zeta.n_base))
+        drawn: Array = zeta.draw(torch.from_numpy(noise)).transpose(0, 1).numpy()
+        return drawn
+
+    def _shares(self, x: Array, errors: Array, n_theta: int, n_zeta: int) -> Array:
+        """The shares of each feature in the aleatoric part, `rows x n_y x n_x`; NaN where there is no error."""
+        shares = np.full((len(x), self.n_outputs, self.n_features), np.nan)
+        if errors.any():
+            sampler = BudgetSampler(self.posterior, self.n_features, n_theta, n_zeta, self.seeds)
+            with matmul_precision(self.posterior.parameters[0].device, "float32"):
+                for rows, inputs in self._chunks(x, errors, sampler.chunk_rows, self.posterior):
+                    shares[rows] = sampler.shares(inputs).cpu().numpy()
+        return shares
+
+    def _chunks(
+        self, x: Array, errors: Array, size: int, posterior: WeightPosterior
+    ) -> Iterator[tuple[slice, ZetaPosterior]]:
+        """The posterior of zeta, standardised, for `size` rows at a time, in the numbers of the networks."""
+        like = posterior.parameters[0]
+        for start in range(0, len(x), size):
+            rows = slice(start, start + size)
+            chunk = errors if len(errors) == 1 else errors[rows]
+            yield rows, self.zeta_posterior(x[rows], chunk, like.device, like.dtype)
+
+
+def standardised_zetas(prior: InputPrior, scaler: Scaler, x: Array, errors: Array) -> ZetaPosterior:
+    """The posterior of zeta given x in the units that the networks see: `rows x n_x`, in float64."""
+    zeta = prior.posterior(torch.tensor(x), torch.tensor(errors))
+    if not isinstance(zeta, ZetaPosterior):
+        raise TypeError(f"input_prior: its posterior must be an eiv.inputs.ZetaPosterior, got {type(zeta).__name__}.")
+    if not errors.any() and not zeta.is_exact:
+        raise ValueError("input_prior: its posterior has a std above 0 where all errors of X are 0.")
+    return zeta.standardised(torch.from_numpy(scaler.shift), torch.from_numpy(scaler.scale))
+
+
+def _check_finite(moments: Array) -> None:
+    bad = np.asarray(~np.isfinite(moments).all((0, 2)))
+    if bad.any():
+        raise ValueError(
+            f"X: the prediction for {bad.sum()} of {len(bad)} rows is not a finite number, first for row "
+            f"{bad.argmax()}. Its values lie too far from those of the fit."
+        )
