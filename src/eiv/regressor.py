@@ -21,7 +21,7 @@ from eiv.fitting import DTYPES, Table, device_of, fit_stack, input_prior_of
 from eiv.graphs import matmul_precision
 from eiv.inputs import ZETA_DRAWS, InputPrior, LearnedPrior, RelativeError, ZetaPosterior
 from eiv.inputs.errors import check_x_err, named_errors, standard_deviations
-from eiv.inputs.plausible import check_plausible
+from eiv.inputs.plausible import check_plausible, check_plausible_labels
 from eiv.noise import NOISE_RULES
 from eiv.posteriors import FAMILIES, StackPosterior, WeightPosterior
 from eiv.prediction import Prediction
@@ -243,8 +243,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 `rows x n_x x n_x`. A pandas table is matched by its column names. A covariance of all rows is best
                 given as `1 x n_x x n_x`: `n_x x n_x` is refused where there are as many rows as features and both
                 could be meant.
-            y_err: the known part of the error of y, a standard deviation for each row (`rows` or `rows x n_y`) or for
-                all. `y_noise_` is what comes on top of it.
+            y_err: the known part of the error of y, a standard deviation for each row (`rows` or `rows x n_y`), each of
+                several outputs, or all. A pandas table, or a mapping or Series with a value for each output, is matched
+                by the column names of y; rows are taken in their order. `y_noise_` is what comes on top of it.
 
         Returns:
             The fitted model.
@@ -301,9 +302,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: `rows x n_x`.
             X_err: the error of these rows, where it differs from that of the fit.
-            y_err: the known part of the error of labels in these rows, a standard deviation for each row (`rows` or
-                `rows x n_y`) or for all. It comes on top of `y_noise_` in `Prediction.noise`. After a fit with `y_err`,
-                intervals of labels warn where none is given.
+            y_err: the known part of the error of labels in these rows, in the forms that `fit` takes, names being
+                those of its y. It comes on top of `y_noise_` in `Prediction.noise`. After a fit with `y_err`, intervals
+                of labels warn where none is given.
             method: "unbiased" for moments without a random error that all rows share (see
                 `eiv.sampling.BlockSampler`), "literal" for Algorithm 2 as printed but for its misprint.
             keep_draws: whether the draws behind quantiles and samples are kept; by default up to 2^25 values (256 MiB).
@@ -327,7 +328,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         x: Array = _named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
         errors = self._errors_at_predict(X_err, len(x))
-        known = None if y_err is None else v.check_y_err(y_err, (len(x), self.n_outputs_))
+        known = None if y_err is None else v.check_y_err(y_err, (len(x), self.n_outputs_), self._output_names)
         exact = not errors.any()
         n_theta, n_zeta = self._n_draws
         if not exact and n_zeta < 2:
@@ -489,7 +490,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         v.check_spread("y", outputs, self._output_names)
         self.n_outputs_ = outputs.shape[1]
         self._x_spread = x.std(0)
-        y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape)
+        y_errors = None if y_err is None else v.check_y_err(y_err, (len(x), self.n_outputs_), self._output_names)
         if X_err is not None:
             errors = self._errors("X_err", X_err, len(x))
         else:
@@ -498,6 +499,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             name, names = "x_err" if X_err is None else "X_err", getattr(self, "feature_names_in_", None)
             classical = self.error_model == "classical"
             check_plausible(name, x, errors, names, classical=classical, constant_left_out=self.standardise)
+            if y_errors is not None:
+                check_plausible_labels(outputs, y_errors, self._output_names)
         self.x_quantiles_ = np.quantile(x, X_QUANTILES, axis=0)
         self.x_err_median_ = np.median(standard_deviations(errors), axis=0)
         self.y_err_median_ = np.zeros(self.n_outputs_) if y_errors is None else v.median_above_zero(y_errors)
