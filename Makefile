@@ -6,7 +6,7 @@ READY := .venv/.ready
 # Two workers for two cores, one thread each (tests/conftest.py); who is done takes over from the others.
 PYTEST := $(BIN)/pytest -n auto --dist worksteal
 
-.PHONY: demo test test-all test-gpu lint bench clean
+.PHONY: demo test test-all test-gpu coverage lint hooks bench clean
 
 demo: $(READY)
 	$(BIN)/eiv reproduce --out demo
@@ -24,10 +24,18 @@ test-all: $(READY)
 test-gpu: $(READY)
 	$(BIN)/pytest -m gpu tests/gpu
 
+# Lines and branches that the tests run; fails below `fail_under` in pyproject.toml. build/coverage/html shows them.
+coverage: $(READY)
+	$(PYTEST) --cov --cov-report=term:skip-covered --cov-report=html
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# What `lint` checks, at every commit of this clone.
+hooks: $(READY)
+	$(BIN)/pre-commit install
 
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py --write
@@ -35,7 +43,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/memory.py --write
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv demo build/coverage
 
 # Made once, renewed when the requirements change. The stamp is written last, so an interrupted set-up starts anew.
 $(READY): pyproject.toml constraints.txt

@@ -1,5 +1,7 @@
 """The uncertainty budget against closed forms: linear functions, correlated errors, and a curved one."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -195,6 +197,42 @@ def test_several_outputs_stand_side_by_side(cube):
     assert budget["y1"].columns.tolist() == ["x0", "x1", "x2", "remainder"]
     np.testing.assert_allclose(budget.T.groupby(level=0).sum(), 1)
     assert len(p.plot_budget().get_axes()) == 3
+
+
+@dataclass(frozen=True)
+class Folded(ZetaPosterior):
+    """Each feature from two numbers, as (e1 + e2) / sqrt(2): a normal posterior behind a draw of the user's."""
+
+    @property
+    def n_base(self):
+        return 2 * self.mean.shape[-1]
+
+    def draw(self, noise):
+        return self.mean.unsqueeze(-2) + self.std.unsqueeze(-2) * noise.unflatten(-1, (-1, 2)).sum(-1) / 2**0.5
+
+
+def test_a_posterior_of_the_users_own_may_take_more_numbers_than_features():
+    """Of a linear f the shares are those of the GUM; V itself is estimated, as nothing is known of its correlations."""
+    zeta = Folded(torch.zeros(3, 4, dtype=torch.float64), ERRORS.expand(3, 4))
+    own = zeta.standardised(torch.zeros(4).double(), torch.ones(4).double())
+    parts = (SLOPES * ERRORS).square()
+    found = shares_of(linear, own)
+    torch.testing.assert_close(found, (parts / parts.sum()).expand(3, 4), rtol=0, atol=1e-12)
+
+
+def test_a_fit_with_a_posterior_of_the_users_own_has_a_budget(cube):
+    class Prior:
+        def posterior(self, x, x_err):
+            return Folded(x, x_err.expand_as(x))
+
+    X, y, _ = cube
+    settings = FAST | {"epochs": 30, "n_theta": 100, "posterior": "ensemble", "n_networks": 2, "recipe": "paper"}
+    own, plain = (EiVRegressor([0.1, 0.2, 0.0], input_prior=prior, **settings).fit(X, y) for prior in (Prior(), "flat"))
+    plain.posterior_ = own.posterior_
+    found, expected = (model.predict_distribution(X, budget=True).budget() for model in (own, plain))
+    assert (found["c"] == 0).all()
+    # shares are ratios of variances with 80 degrees of freedom, correlated as both are from the same draws
+    assert np.abs(found - expected)[["a", "b"]].median(axis=None) < 0.05
 
 
 def widths(axes):

@@ -9,13 +9,16 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from eiv import EiVRegressor
+from eiv.datasets import SIMULATED
 from eiv.modelfile import read_header
+from eiv.paper.tables import Tables
 from test_cli import run  # noqa: F401  (a fixture)
 from test_cli_models import FIT, QUICK, command, folder, hears_interrupts, model, rows  # noqa: F401  (fixtures)
 
@@ -74,6 +77,7 @@ def test_missing_folders_are_not_made(model, run, made_up_run):  # noqa: F811
 
 @pytest.mark.parametrize("kind", ["fit", "predict", "explain", "report"])
 def test_an_output_that_appears_meanwhile_is_left_alone(model, run, monkeypatch, kind):  # noqa: F811
+    """And the work is kept beside it."""
     name, arguments, place = {
         "fit": ("n.eiv", ["fit", "d.csv", *FIT, *QUICK], "eiv.fit_splits"),
         "predict": ("p.csv", ["predict", "m.eiv", "d.csv"], "eiv.EiVRegressor.predict_distribution"),
@@ -91,11 +95,15 @@ def test_an_output_that_appears_meanwhile_is_left_alone(model, run, monkeypatch,
     monkeypatch.setattr(owner, work, slow)
     status, _, err = run(*arguments, "-o", name)
     assert status == 2
-    assert err.endswith(f"error: {name} has appeared while this ran and is left as it is; use --force to replace it.\n")
+    beside = Path(name).with_suffix(f".1{Path(name).suffix}")
+    assert err.endswith(f"error: {name} has appeared while this ran and is left as it is; the result is {beside}.\n")
     assert Path(name).read_text() == "theirs"
     assert not list(model.glob(".*.eiv-part"))
     assert run(*arguments, "-o", name, "--force")[0] == 0
-    assert Path(name).read_bytes() != b"theirs"
+    if kind == "report":  # which holds times
+        assert beside.read_bytes().startswith(b"<!DOCTYPE html>")
+    else:
+        assert Path(name).read_bytes() == beside.read_bytes()
 
 
 def of_session(number):
@@ -122,8 +130,9 @@ def until(holds, seconds=60):
 @pytest.mark.parametrize(
     ("name", "to_all"),
     [
-        ("SIGTERM", True),
+        ("SIGHUP", True),
         ("SIGKILL", False),
+        pytest.param("SIGTERM", True, marks=pytest.mark.slow),
         pytest.param("SIGTERM", False, marks=pytest.mark.slow),
         pytest.param("SIGHUP", False, marks=pytest.mark.slow),
         pytest.param("SIGINT", False, marks=pytest.mark.slow),
@@ -315,7 +324,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("table", ["networks", "stacks"])
+@pytest.mark.parametrize("table", ["networks", "stacks", "calibration", "points"])
 def test_damaged_results_are_one_sentence(run, tmp_path, made_up_run, table, damage):  # noqa: F811
     made_up_run.write(tmp_path)
     path = tmp_path / f"{table}.csv"
@@ -327,6 +336,22 @@ def test_damaged_results_are_one_sentence(run, tmp_path, made_up_run, table, dam
     assert status == 2
     assert err.startswith(f"error: {tmp_path}: no page can be made of its tables, which are damaged")
     assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize("table", ["calibration", "points"])
+def test_results_cut_off_after_any_line(tmp_path, made_up_run, table):
+    simulated = {
+        name: (found := getattr(made_up_run, name))[found["dataset"].isin(SIMULATED)]
+        for name in ("calibration", "points")
+    }
+    replace(made_up_run, **simulated).write(tmp_path)
+    Tables.read(tmp_path)
+    lines = (tmp_path / f"{table}.csv").read_bytes().splitlines(keepends=True)
+    stack = len(lines) // 12  # rows of one, of three for each of four sets
+    for n in (1, 2, stack, stack + 1, 3 * stack + 1, 7 * stack + 1, 11 * stack + 1, len(lines) - 50, len(lines) - 1):
+        (tmp_path / f"{table}.csv").write_bytes(b"".join(lines[:n]))
+        with pytest.raises(ValueError, match=rf"{table}\.csv has \d+ of \d+ rows for \w+, \w+"):
+            Tables.read(tmp_path)
 
 
 def test_interrupted_while_the_commands_are_loaded():

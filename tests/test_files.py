@@ -139,13 +139,42 @@ def test_a_file_that_appears_meanwhile_is_left_alone(tmp_path, monkeypatch, link
             part.write_text("ours")
             path.write_text("theirs")
 
-    with pytest.raises(FileExistsError, match=r"table\.csv has appeared while this ran and is left as it is"):
-        write()
-    assert path.read_text() == "theirs"
-    path.unlink()
+    for n in (1, 2):
+        with pytest.raises(FileExistsError, match=rf"left as it is; the result is {tmp_path}/table\.{n}\.csv\.$"):
+            write()
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {
+        "table.csv": "theirs",
+        "table.1.csv": "ours",
+        "table.2.csv": "ours",
+    }
+    for file in tmp_path.iterdir():
+        file.unlink()
     with only_new(path):
         write_whole(path, "ours")
     assert path.read_text() == "ours"
     write_whole(path, "replaced")
     assert path.read_text() == "replaced"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("name", "beside"),
+    [("t.csv.gz", "t.1.csv.gz"), ("t.v2.csv", "t.v2.1.csv"), ("t", "t.1"), (".t", ".t.1"), ("t.tar.x", "t.tar.1.x")],
+)
+def test_a_name_beside_keeps_the_ending(tmp_path, monkeypatch, name, beside):
+    """Also where a folder has appeared, and of a relative path or a link."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(path, appear):
+        with only_new(path), written_whole(path) as part:
+            part.write_text("ours")
+            appear(path)
+
+    with pytest.raises(FileExistsError, match=f"{name} has appeared .* the result is {beside}\\.$"):
+        write(Path(name), Path.mkdir)
+    assert Path(beside).read_text() == "ours"
+    (tmp_path / "there").mkdir()
+    Path("link").symlink_to(f"there/{name}")
+    with pytest.raises(FileExistsError, match=f"link has appeared .* the result is {tmp_path}/there/{beside}\\.$"):
+        write(Path("link"), Path.touch)
+    assert (tmp_path / "there" / beside).read_text() == "ours"

@@ -397,6 +397,7 @@ def altered(content, name, values):
         ("x/spread", [np.inf, 1.0], "x/spread must not be negative or infinite"),
         ("x/scale", [0.0, 1.0], "x/scale above zero"),
         ("y/shift", [np.nan], "y/shift must be finite"),
+        ("y/scale", [np.inf], "y/scale above zero and finite"),
         ("x_err", [-0.1, 0.1], "x_err"),
         ("network/0.bias", [np.nan, 0.0], "some of its weights are no finite numbers"),
         ("network/0.bias", [np.inf, 0.0], "some of its weights are no finite numbers"),

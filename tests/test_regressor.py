@@ -1,5 +1,7 @@
 """The estimator's contract."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -142,6 +144,24 @@ def test_columns_without_spread_map_to_zero(line):
         model = EiVRegressor([0.1, 1.0], **FAST, recipe="paper").fit(wide, y)
     moved = wide + np.array([0.0, 100.0])
     assert np.array_equal(model.predict(wide), model.predict(moved))
+
+
+CORRELATED = [[0.01, 0.0, 0.05], [0.0, 0.09, 0.0], [0.05, 0.0, 1.0]]
+
+
+@pytest.mark.parametrize("x_err", [[0.1, 0.3, 1.0], [0.1, 0.3, 0.0], CORRELATED], ids=["noisy", "exact", "correlated"])
+def test_columns_without_spread_move_no_prediction_through_the_prior(x_err):
+    """The learned mixture has several components, whose weights a new value of that column used to change."""
+    random = np.random.default_rng(0)
+    zeta = np.where(random.random((200, 2)) < 0.4, -1.0, 1.0) + 0.2 * random.standard_normal((200, 2))
+    X = np.column_stack([zeta + [0.1, 0.3] * random.standard_normal((200, 2)), np.full(200, 7.0)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the column is constant
+        model = EiVRegressor(x_err, hidden_units=8, epochs=2, random_state=0).fit(X, zeta.sum(1))
+    assert len(model.input_prior_.weights) > 1
+    expected, found = (model.predict_distribution(x) for x in (X, X + np.array([0.0, 0.0, 5.0])))
+    for part in ("mean", "epistemic", "aleatoric"):
+        np.testing.assert_allclose(getattr(found, part), getattr(expected, part), rtol=1e-6)
 
 
 def test_errors_of_each_row(line):

@@ -5,13 +5,15 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.random import SeedSequence
+from sklearn.base import clone
 from torch import nn
 
 from conftest import small_posterior  # noqa: F401  (keeps torch to one thread)
-from eiv import EiVRegressor, LabelErrorWarning, MixturePrior, sampling
+from eiv import EiVRegressor, LabelErrorWarning, MixturePrior, fit_splits, sampling
 from eiv.metrics import coverage
 from eiv.posteriors import FAMILIES
 from eiv.streams import Streams
@@ -225,6 +227,79 @@ def test_a_model_file_remembers_that_labels_had_errors(noisy_labels, tmp_path):
     np.testing.assert_array_equal(loaded.y_err_median_, [0.3])
     with pytest.warns(LabelErrorWarning):
         loaded.predict_distribution(X[:3]).interval(of="label")
+
+
+@pytest.fixture(scope="module")
+def two_outputs():
+    """A model of two named outputs, fitted with errors of each row and output, its table, and those errors."""
+    random = np.random.default_rng(0)
+    X = random.uniform(-1, 1, (40, 1))
+    y = pd.DataFrame({"mass": X[:, 0], "length": 100 * X[:, 0] ** 2})
+    errors = pd.DataFrame(random.uniform(0.1, 0.2, (40, 2)) * [1.0, 100.0], columns=["mass", "length"])
+    model = EiVRegressor(hidden_units=8, epochs=2, random_state=0).fit(X, y, y_err=errors.to_numpy())
+    return model, X, y, errors
+
+
+def test_named_errors_of_labels_are_matched_by_name_at_fit(two_outputs):
+    model, X, y, errors = two_outputs
+    for given in (errors, errors[["length", "mass"]], errors[["length", "mass"]].set_index(np.arange(40)[::-1])):
+        again = clone(model).fit(X, y, y_err=given)
+        np.testing.assert_array_equal(again.y_err_median_, model.y_err_median_)
+        np.testing.assert_array_equal(again.y_noise_, model.y_noise_)
+    for given in ({"length": 20.0, "mass": 0.1}, pd.Series({"length": 20.0, "mass": 0.1}), [0.1, 20.0]):
+        np.testing.assert_array_equal(clone(model).fit(X, y, y_err=given).y_err_median_, [0.1, 20.0])
+    together = fit_splits(clone(model), X, y, [range(30)], y_err=errors[["length", "mass"]])[0]
+    np.testing.assert_array_equal(together.y_err_median_, errors[:30].median())
+
+
+def test_named_errors_of_labels_are_matched_by_name_at_predict(two_outputs):
+    model, X, _, errors = two_outputs
+    noise = model.predict_distribution(X, y_err=errors.to_numpy()).noise
+    for given in (errors, errors[["length", "mass"]]):
+        np.testing.assert_array_equal(model.predict_distribution(X, y_err=given).noise, noise)
+    expected = np.hypot(model.y_noise_, [0.1, 20.0])
+    for given in ({"length": 20.0, "mass": 0.1}, pd.Series({"length": 20.0, "mass": 0.1}), [0.1, 20.0]):
+        np.testing.assert_allclose(model.predict_distribution(X[:3], y_err=given).noise, [expected] * 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda e: e.rename(columns={"mass": "weight"}),
+            r"value for each output of y, \['mass', 'length'\], got \['weigh",
+        ),
+        (lambda e: e[["mass"]], r"value for each output of y, .* got \['mass'\]"),
+        (lambda e: e["mass"], r"value for each output of y, .* got \[0, 1, .* and 20 more; 0 for exact"),
+        (lambda e: e["mass"].to_numpy(), r"2 values \(one for each output\), or shape \(40, 2\) .* got shape \(40,\)"),
+        (lambda e: e[:7], r"shape \(40, 2\) \(one for each row and output\), got shape \(7, 2\)"),
+        (lambda e: e.astype(str) + "g", r"must hold numbers only; these columns do not: mass, length"),
+        (lambda e: "0.1", "must be a number or numbers, got '0.1'"),
+        (lambda e: [[0.1], ["a", "b"]], "must be a number, 2 values"),
+    ],
+)
+def test_named_errors_of_labels_that_do_not_fit_are_refused(two_outputs, change, words):
+    model, X, y, errors = two_outputs
+    with pytest.raises(ValueError, match=f"^y_err .*{words}"):
+        clone(model).fit(X, y, y_err=change(errors))
+    with pytest.raises(ValueError, match=f"^y_err .*{words}"):
+        model.predict_distribution(X, y_err=change(errors))
+
+
+def test_names_of_the_errors_of_labels_without_names(two_outputs):
+    """As for X: a table is taken in its order, a mapping is refused. A Series holds the rows of a single output."""
+    model, X, y, errors = two_outputs
+    plain = clone(model).fit(X, y.to_numpy(), y_err=errors[["length", "mass"]] * 0.01)
+    np.testing.assert_allclose(plain.y_err_median_, 0.01 * errors[["length", "mass"]].median())
+    with pytest.raises(ValueError, match="y_err has names, but y has none"):
+        clone(model).fit(X, y.to_numpy(), y_err={"mass": 0.1, "length": 20.0})
+    rows = pd.Series(np.linspace(0.1, 0.2, 40), index=np.arange(40)[::-1], name="u(mass)")
+    for labels in (y["mass"], y[["mass"]]):
+        single = clone(model).fit(X, labels, y_err=rows)
+        np.testing.assert_allclose(
+            single.predict_distribution(X, y_err=rows).noise.ravel(), np.hypot(single.y_noise_, rows)
+        )
+    assert clone(model).fit(X, y[["mass"]], y_err={"mass": 0.15}).y_err_median_ == [0.15]
 
 
 @pytest.mark.parametrize(

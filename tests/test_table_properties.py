@@ -131,10 +131,7 @@ def test_tables_of_pandas(table, data, separator, decimal, quoting, encoding, en
     compare(path, numbers, len(frame), **known(data, separator, decimal))
 
 
-@pytest.mark.xfail(
-    reason='a quote beside the "" of an empty cell in a single column can still join two rows', strict=False
-)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=200)
 @given(table=tables(), separator=st.sampled_from(SEPARATORS[:4]), quoting=st.sampled_from(QUOTING[:3]), data=st.data())
 def test_one_quote_too_many_loses_no_rows(table, separator, quoting, data):
     frame = pd.DataFrame({name: np.array(cells, float) for name, cells in table.items() if name != "t"})
@@ -143,6 +140,50 @@ def test_one_quote_too_many_loses_no_rows(table, separator, quoting, data):
     path = Path(FOLDER.name) / "q.csv"
     path.write_text(text[:place] + '"' + text[place:])
     compare(path, {name: frame[name].to_numpy() for name in frame}, len(frame))
+
+
+words = st.text("abc 1.5%-µ", max_size=4)
+
+
+@settings(deadline=None, max_examples=200)
+@given(table=tables(), data=st.data(), separator=st.sampled_from(SEPARATORS[:4]), end=st.sampled_from(["\n", "\r\n"]))
+def test_a_pair_of_quotes_around_rows_is_refused(table, data, separator, end):
+    """One quote before a cell of text, and one after such a cell in a later line."""
+    columns = {name: ["" if cell is None else repr(cell) for cell in table[name]] for name in table if name != "t"}
+    n_rows = len(columns["n0"])
+    assume(n_rows > 1)
+    names = data.draw(st.permutations([*columns, "t"]))
+    columns["t"] = data.draw(st.lists(words, min_size=n_rows, max_size=n_rows))
+    opened, closed = sorted(data.draw(st.lists(st.integers(0, n_rows - 1), min_size=2, max_size=2, unique=True)))
+    columns["t"][opened] = '"' + columns["t"][opened]
+    columns["t"][closed] += '"'
+    lines = [names, *zip(*(columns[name] for name in names), strict=True)]
+    path = Path(FOLDER.name) / "r.csv"
+    path.write_bytes("".join(separator.join(line) + end for line in lines).encode())
+    with pytest.raises(
+        TableError, match=rf"r\.csv, line {opened + 2}: a quote opens and joins {closed - opened + 1} lines"
+    ):
+        open_table(path, separator=separator)
+
+
+@settings(deadline=None, max_examples=300)
+@given(table=tables(), separator=st.sampled_from(SEPARATORS[:4]), quoting=st.sampled_from(QUOTING[:3]), data=st.data())
+def test_rows_that_two_quotes_join_are_counted(table, separator, quoting, data):
+    """Wherever the two are, and whatever the text: fewer rows are refused, or said to span several lines."""
+    frame = pd.DataFrame({name: cells if name == "t" else np.array(cells, float) for name, cells in table.items()})
+    text = frame.to_csv(sep=separator, quoting=quoting, index=False)
+    for _ in range(2):
+        place = data.draw(st.integers(0, len(text)))
+        text = text[:place] + '"' + text[place:]
+    path = Path(FOLDER.name) / "s.csv"
+    path.write_text(text, encoding="utf-8", newline="")
+    try:
+        source = open_table(path, separator)
+        rows = read_rows(source)
+    except TableError:
+        return
+    n_lines = sum(map(bool, text.encode().splitlines())) - 1
+    assert len(rows) == n_lines or source.n_spanning or "\n" in "".join(source.columns).replace("\r", "\n")
 
 
 @settings(deadline=None, max_examples=60)

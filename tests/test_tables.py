@@ -363,6 +363,14 @@ def test_rows_that_the_parser_loses_are_noticed(tmp_path, monkeypatch):
         read_rows(source)
 
 
+def test_parquet_that_is_said_to_have_other_rows(tmp_path):
+    pd.DataFrame({"a": [1.5, 2.5, 3.5]}).to_parquet(tmp_path / "t.parquet")
+    source = open_table(tmp_path / "t.parquet")
+    source.n_rows = -4  # as a damaged file says
+    with pytest.raises(TableError, match=r"t\.parquet: 3 rows were read, but it is said to have -4\. Is it damaged"):
+        read_rows(source)
+
+
 def _without_last_row(open_csv):
     class Reader:
         def __init__(self, *args):
@@ -381,7 +389,7 @@ def test_blocks_may_end_anywhere(tmp_path, monkeypatch):
         monkeypatch.setattr(scanning, "_BLOCK", size)
         for encoding in ("utf-8", "utf-8-sig", "latin-1", "utf-16"):
             path = written(tmp_path, text.encode(encoding))
-            assert open_table(path).n_rows == 4
+            assert (open_table(path).n_rows, open_table(path).n_spanning) == (4, 1)
         with pytest.raises(TableError, match=r"line 7: a quote opens and is never closed"):
             open_table(written(tmp_path, text[:-1]))
 
@@ -397,7 +405,7 @@ def test_every_command_says_what_became_of_the_rows(tmp_path, monkeypatch, run):
     assert "Rows: 60 read, 45 learned from, 12 held out, 3 left out." in run(*fit, "--no-refit", "-o", "n.eiv")[1]
     predicted = run("predict", "m.eiv", "d.csv", "--drop-missing", "-o", "p.csv")[1]
     assert "Rows: 60 read, 57 predicted, 3 left out." in predicted
-    assert "Rows: 60 in the table, 1 explained." in run("explain", "m.eiv", "d.csv", "--row", "2")[1]
+    assert "Rows: 60 read, 1 explained, 59 left out." in run("explain", "m.eiv", "d.csv", "--row", "2")[1]
     reported = run("report", "m.eiv", "d.csv", "--drop-missing")[1]
     assert "Rows: 60 read, 57 looked at, 3 left out." in reported
     odd = os.fsdecode(b"\xff.csv")
@@ -405,10 +413,75 @@ def test_every_command_says_what_became_of_the_rows(tmp_path, monkeypatch, run):
     for command in (("fit", odd, *fit[2:], "-o", "o.eiv"), ("report", "m.eiv", odd, "--drop-missing", "-o", "o.html")):
         assert run(*command)[0] == 0
     (tmp_path / "q.csv").write_text((tmp_path / "d.csv").read_text().replace("\n0.0,", '\n"0.0,'))
-    for command in (("fit", "q.csv", *fit[2:], "-o", "q.eiv"), ("predict", "m.eiv", "q.csv", "-o", "q.out.csv")):
+    commands = (
+        ("fit", "q.csv", *fit[2:], "-o", "q.eiv"),
+        ("predict", "m.eiv", "q.csv", "-o", "q.out.csv"),
+        ("explain", "m.eiv", "q.csv", "--row", "20"),
+    )
+    for command in commands:
         status, _, err = run(*command)
         assert (status, err.count("\n")) == (2, 1)
         assert "q.csv, line 2: a quote opens and is never closed" in err
+    monkeypatch.setattr(reading.pyarrow.csv, "open_csv", _without_last_row(reading.pyarrow.csv.open_csv))
+    for command in (
+        ("predict", "m.eiv", "d.csv", "--drop-missing", "-o", "r.csv"),
+        ("explain", "m.eiv", "d.csv", "--row", "1"),
+    ):
+        assert run(*command)[::2] == (
+            2,
+            "error: d.csv: 59 rows were read, but its lines make 60. Is a quote missing?\n",
+        )
+
+
+def test_every_command_says_how_many_rows_span_lines(tmp_path, monkeypatch, run):  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"a": np.linspace(0, 1, 20), "y": np.linspace(1, 3, 20), "t": "x"})
+    frame.loc[[2, 5], "t"] = "two\nlines, and so on"
+    frame.to_csv("d.csv", index=False)
+    quick = ("--recipe", "paper", "--set", "epochs=2", "--set", "hidden_units=8", "--set", "n_theta=10")
+    commands = (
+        ("fit", "d.csv", "--target", "y", "--drop", "t", *quick, "-o", "m.eiv"),
+        ("predict", "m.eiv", "d.csv", "-o", "p.csv"),
+        ("explain", "m.eiv", "d.csv", "--row", "4"),
+        ("report", "m.eiv", "d.csv"),
+    )
+    for command in commands:
+        assert "left out. 2 rows span several lines of d.csv." in run(*command)[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('a,t\n1,x\n2,"y\n3,z"\n', "line 3: a quote opens and joins 2 lines, each of which is a row by itself"),
+        ('a,t\n1,"x\r2,y\r3,z"\r', "line 2: a quote opens and joins 3 lines"),
+        ('\n\na,"t\n1,x"\n2,y\n', "line 3: a quote opens and joins 2 lines"),
+        ('a;t\n"1";"x, y""\n"";"""\n', "line 2: a quote opens and joins 2 lines"),
+        ('t,a\n"x,1\ny",n/a\n', "line 2: a quote opens and joins 2 lines"),
+        ('a,t\n1,"x\n2,"y"\n', "line 2: a quote opens and is closed in a later line, in the middle of a cell"),
+        ('"a"\n"""\n""\n"2"\n', "line 2: a quote opens and is closed in a later line"),
+    ],
+)
+def test_quotes_that_join_rows(text, message, tmp_path, monkeypatch):
+    path = written(tmp_path, text)
+    for size in (3, 7, 10, 2**20):
+        monkeypatch.setattr(scanning, "_BLOCK", size)
+        with pytest.raises(TableError, match=rf"t\.csv, {message}"):
+            open_table(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "n_rows", "n_spanning"),
+    [
+        ('a,t\n1,"x\ny"\n2,z\n', 2, 1),
+        ('a,t\n1,"x\ny, z"\n2,"\n"\n', 2, 2),  # as many cells, but no column of numbers
+        ('a,t,b\n1,"2,3\n4",5\n', 1, 1),  # numbers, but not as many cells
+        ('"a\n(mm)","t\n"\n1,x\n', 1, 0),
+        ('a,t,u\n1,"x\ny","x\ny"\n', 1, 1),
+    ],
+)
+def test_text_of_several_lines(text, n_rows, n_spanning, tmp_path):
+    source = open_table(written(tmp_path, text))
+    assert (len(read_rows(source)), source.n_spanning) == (n_rows, n_spanning)
 
 
 def test_numbers_keep_the_format_of_the_table(tmp_path):

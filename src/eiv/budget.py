@@ -54,7 +54,8 @@ class BudgetSampler(BlockSampler):
         posterior: q_phi of S networks.
         n_inputs: n_x.
         n_theta: K, thetas per network, 2 at least.
-        n_zeta: L, zetas per block; more are taken where blocks are so few that G (L - 1) is below 2 (n_x + 1) or 64.
+        n_zeta: L, zetas per block; more are taken where blocks are so few that G (L - 1) is below 64, or below twice
+            the numbers behind a zeta (`ZetaPosterior.n_base`, and n_x + 1 at least).
         seeds: one per network.
 
     Examples:
@@ -80,13 +81,8 @@ class BudgetSampler(BlockSampler):
         seeds: Sequence[SeedSequence],
     ) -> None:
         super().__init__(posterior, n_inputs, n_theta, n_zeta, seeds)
-        parameter, n_base = posterior.parameters[0], n_inputs + (n_inputs > 1)  # one number for the component
-        n_zeta = max(n_zeta, 1 + -(-max(FREEDOM * n_base, _LEAST_FREEDOM) // self.n_blocks))
-        streams = Streams.of(seeds, Purpose.BUDGET, parameter.device, parameter.dtype, portable=True)
-        self._noise = matched_noise(streams.normal(self.n_blocks, n_zeta, n_base)[0])  # G x L x n_base
-        self._others = streams.normal(self.n_blocks, self.thetas_a_block, n_base)  # of eta, S x G x A x n_base
-        if parameter.device.type == "cuda":  # all blocks at once, with the zetas of every theta
-            self.chunk_rows = chunk_rows(posterior, n_theta * n_zeta * n_inputs)
+        if posterior.parameters[0].device.type == "cuda":  # all blocks at once, with the zetas of every theta
+            self.chunk_rows = chunk_rows(posterior, n_theta * self._zetas_a_block(n_inputs + 1) * n_inputs)
 
     def shares(self, inputs: ZetaPosterior) -> Tensor:
         """The shares for `inputs`, `rows x n_x`: `rows x n_y x n_x`.
@@ -95,10 +91,11 @@ class BudgetSampler(BlockSampler):
         part that could be told from zero, has NaN.
         """
         device, n_blocks = inputs.mean.device, self.n_blocks
-        values = self._others[:, 0].numel() * self._noise.shape[1] * len(inputs.mean)  # of the zetas of a block
+        noise, others = self._base_noise(inputs)
+        values = others[:, 0].numel() * noise.shape[1] * len(inputs.mean)  # of the zetas of a block
         at_once = max(1, _SMALL // values) if device.type == "cpu" else self._blocks_at_once(device)
         parts = [slice(start, min(start + at_once, n_blocks)) for start in range(0, n_blocks, at_once)]
-        parts_found = run_tasks([partial(self._variances, inputs, part) for part in parts], device)
+        parts_found = run_tasks([partial(self._variances, inputs, noise, others, part) for part in parts], device)
         sizes = torch.tensor([part.stop - part.start for part in parts], dtype=torch.float64, device=device)
         variances = torch.einsum("p,p...->...", sizes / n_blocks, torch.stack(parts_found))  # rows x n_y x (n_x + 2)
         joint, additive = variances[..., 0], variances[..., 1]
@@ -112,12 +109,23 @@ class BudgetSampler(BlockSampler):
         found: Tensor = torch.where(n_noisy == 0, torch.nan, shares)
         return found
 
+    def _zetas_a_block(self, n_base: int) -> int:
+        """L, raised where the degrees of freedom of so many numbers ask for it."""
+        return max(self.n_zeta, 1 + -(-max(FREEDOM * n_base, _LEAST_FREEDOM) // self.n_blocks))
+
+    def _base_noise(self, inputs: ZetaPosterior) -> tuple[Tensor, Tensor]:
+        """The numbers behind zeta, `G x L x n_base`, and eta, `S x G x A x n_base`: the same in every call."""
+        parameter, n_base = self.posterior.parameters[0], self._n_base(inputs)
+        streams = Streams.of(self._seeds, Purpose.BUDGET, parameter.device, parameter.dtype, portable=True)
+        zetas = streams.normal(self.n_blocks, self._zetas_a_block(n_base), n_base)[0]
+        return matched_noise(zetas), streams.normal(self.n_blocks, self.thetas_a_block, n_base)
+
     @torch.no_grad()
-    def _variances(self, inputs: ZetaPosterior, which: slice) -> Tensor:
+    def _variances(self, inputs: ZetaPosterior, noise: Tensor, others: Tensor, which: slice) -> Tensor:
         """V, the variance of the sum, and all V_i, from some of the blocks: `rows x n_y x (n_x + 2)`."""
-        n_zeta, n_networks = self._noise.shape[1], self.posterior.stack.n_networks
-        zeta = _drawn(inputs, self._noise[which]).unsqueeze(1)  # g x 1 x L x rows x n_x
-        eta = _drawn(inputs, self._others[:, which]).unsqueeze(3)  # S x g x A x 1 x rows x n_x
+        n_zeta, n_networks = noise.shape[1], self.posterior.stack.n_networks
+        zeta = _drawn(inputs, noise[which]).unsqueeze(1)  # g x 1 x L x rows x n_x
+        eta = _drawn(inputs, others[:, which]).unsqueeze(3)  # S x g x A x 1 x rows x n_x
         mixed = eta.repeat_interleave(n_zeta, dim=3)
         weights = self._thetas(which)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import itertools
 import os
 import re
 import stat
@@ -57,7 +58,6 @@ def written_whole(path: Path) -> Iterator[Path]:
                 os.fsync(written.fileno())
             if mode is not None:
                 part.chmod(mode)
-            check_plain(path)  # it may have become something else meanwhile
             _put_in_place(part, file, path)
         except BaseException as error:
             part.unlink(missing_ok=True)
@@ -88,7 +88,10 @@ def check_plain(path: Path) -> None:
 
 @contextlib.contextmanager
 def only_new(path: Path) -> Iterator[None]:
-    """Inside the block a file at `path` is not replaced, also where it appears while another is being written."""
+    """Inside the block nothing at `path` is replaced, also where it appears while a file is being written.
+
+    What was written then stays beside it, under a free name, which a `FileExistsError` says: `m.1.eiv` for `m.eiv`.
+    """
     token = _only_new.set(_only_new.get() | {Path(os.path.realpath(path))})
     try:
         yield
@@ -121,10 +124,19 @@ def _new_part(folder: Path, mode: int | None) -> Iterator[Path]:
 
 
 def _put_in_place(part: Path, file: Path, path: Path) -> None:
-    """Give a written file its name, by an exclusive link where nothing must be replaced."""
+    """Give a written file its name, or one beside it where nothing must be replaced and something is there."""
     if file not in _only_new.get():
+        check_plain(path)  # it may have become something else meanwhile
         part.replace(file)
         return
+    chosen = next(name for name in _names_beside(file) if _is_linked(part, name))
+    if chosen != file:
+        shown = chosen if path.is_symlink() else path.with_name(chosen.name)
+        raise FileExistsError(f"{path} has appeared while this ran and is left as it is; the result is {shown}.")
+
+
+def _is_linked(part: Path, file: Path) -> bool:
+    """Give a written file a name, by an exclusive link; False where the name is taken."""
     try:
         try:
             os.link(part, file)
@@ -136,9 +148,16 @@ def _put_in_place(part: Path, file: Path, path: Path) -> None:
         else:
             part.unlink()
     except FileExistsError:
-        raise FileExistsError(
-            f"{path} has appeared while this ran and is left as it is; use --force to replace it."
-        ) from None
+        return False
+    return True
+
+
+def _names_beside(file: Path) -> Iterator[Path]:
+    """Its own name, and then the same with numbers before the ending."""
+    yield file
+    ending = "".join(file.suffixes[-2:]) if file.suffix.lower() == ".gz" else file.suffix
+    stem = file.name.removesuffix(ending)
+    yield from (file.with_name(f"{stem}.{n}{ending}") for n in itertools.count(1))
 
 
 def _sweep(folder: Path) -> None:

@@ -18,7 +18,7 @@ from eiv.export import export_onnx
 from eiv.fitting import Spec, Table, device_of, family_of, fit_stack, input_prior_of
 from eiv.inputs import InputPrior, LearnedPrior, RelativeError
 from eiv.inputs.errors import check_x_err, named_errors
-from eiv.inputs.plausible import check_plausible
+from eiv.inputs.plausible import check_plausible, check_plausible_labels
 from eiv.likelihoods import NoiseRule
 from eiv.model import MOST_ZETAS, SAMPLERS, FittedModel, Names
 from eiv.modelfile import load_model, save_model
@@ -209,8 +209,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 `rows x n_x x n_x`. A pandas table is matched by its column names. A covariance of all rows is best
                 given as `1 x n_x x n_x`: `n_x x n_x` is refused where there are as many rows as features and both
                 could be meant.
-            y_err: the known part of the error of y, a standard deviation for each row (`rows` or `rows x n_y`) or for
-                all. `y_noise_` is what comes on top of it.
+            y_err: the known part of the error of y, a standard deviation for each row (`rows` or `rows x n_y`), each of
+                several outputs, or all. A pandas table, or a mapping or Series with a value for each output, is matched
+                by the column names of y; rows are taken in their order. `y_noise_` is what comes on top of it.
 
         Returns:
             The fitted model.
@@ -268,9 +269,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: `rows x n_x`.
             X_err: the error of these rows, where it differs from that of the fit.
-            y_err: the known part of the error of labels in these rows, a standard deviation for each row (`rows` or
-                `rows x n_y`) or for all. It comes on top of `y_noise_` in `Prediction.noise`. After a fit with `y_err`,
-                intervals of labels warn where none is given.
+            y_err: the known part of the error of labels in these rows, in the forms that `fit` takes, names being
+                those of its y. It comes on top of `y_noise_` in `Prediction.noise`. After a fit with `y_err`, intervals
+                of labels warn where none is given.
             method: "unbiased" for moments without a random error that all rows share (see
                 `eiv.sampling.BlockSampler`), "literal" for Algorithm 2 as printed but for its misprint.
             keep_draws: whether the draws behind quantiles and samples are kept; by default up to 2^25 values (256 MiB).
@@ -291,7 +292,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         for name in ("n_theta", "n_zeta"):
             v.check(name, getattr(self, name), self._constraints[name])
         x, errors, index = self._check_rows(X, X_err)
-        known = None if y_err is None else v.check_y_err(y_err, (len(x), self.n_outputs_))
+        known = None if y_err is None else v.check_y_err(y_err, (len(x), self.n_outputs_), self.model_.names.outputs)
         n_draws = self._n_draws
         if errors.any() and n_draws[1] < 2:
             raise ValueError("n_zeta must be at least 2 to predict inputs that have errors, got 1.")
@@ -526,7 +527,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"y is constant{which if outputs.shape[1] > 1 else ''}: there is nothing to fit.")
         v.check_spread("X", x, features)
         v.check_spread("y", outputs, names.outputs)
-        y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape)
+        y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape, names.outputs)
         if X_err is not None:
             errors = self._errors("X_err", X_err, x.std(0), len(x))
         else:
@@ -534,6 +535,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not is_part:
             name, classical = "x_err" if X_err is None else "X_err", self.error_model == "classical"
             check_plausible(name, x, errors, features, classical=classical, constant_left_out=self.standardise)
+            if y_errors is not None:
+                check_plausible_labels(outputs, y_errors, names.outputs)
         return Table(x, errors, outputs, y_errors, names)
 
     def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Array, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import multiprocessing.resource_tracker
 import os
 import platform
 import queue
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import joblib
+import joblib.externals.loky.backend.resource_tracker
 import numpy as np
 import pandas as pd
 import torch
@@ -190,10 +192,42 @@ def _run(todo: Sequence[Unit], folder: Path, console: Console, done: float, alon
     )
     with _messages(across_processes=processes) as messages, joblib.parallel_config(**options):
         work = partial(_run_unit, folder=folder, messages=messages, parent=os.getpid() if processes else None)
-        finished = joblib.Parallel(return_as="generator_unordered")(joblib.delayed(work)(unit) for unit in todo)
-        with _progress(console, todo, done, messages):
-            for _ in finished:
-                pass
+        with contextlib.ExitStack() as stack:
+            if processes:
+                _start_trackers()
+            with _left_to_the_parent():
+                running = joblib.Parallel(return_as="generator_unordered")(joblib.delayed(work)(unit) for unit in todo)
+                finished = stack.enter_context(contextlib.closing(running))
+            with _progress(console, todo, done, messages):
+                for _ in finished:
+                    pass
+
+
+def _start_trackers() -> None:
+    """Start Python's and joblib's helpers that remove what processes share.
+
+    In a block of their own, because that of Python 3.11 ends it for SIGINT and SIGTERM.
+    """
+    with _left_to_the_parent():
+        multiprocessing.resource_tracker.ensure_running()
+        joblib.externals.loky.backend.resource_tracker.ensure_running()
+
+
+@contextlib.contextmanager
+def _left_to_the_parent() -> Iterator[None]:
+    """Let processes that start in the block leave it to this one to answer signals that the whole group gets.
+
+    They inherit that these are blocked: workers, or helpers that end before them, would complain. This process hears
+    of a signal at the end of the block.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _run_unit(unit: Unit, folder: Path, messages: _Queue, parent: int | None) -> None:
@@ -241,17 +275,11 @@ def _messages(across_processes: bool) -> Iterator[_Queue]:
     from multiprocessing.managers import SyncManager  # noqa: PLC0415  (starts a process)
 
     manager = SyncManager()
-    manager.start(_start_manager, (os.getpid(),))
-    with manager:
+    with contextlib.ExitStack() as stack:
+        with _left_to_the_parent():
+            manager.start(_end_with, (os.getpid(),))
+            stack.enter_context(manager)
         yield manager.Queue()
-
-
-def _start_manager(parent: int) -> None:
-    """Leave it to the parent, which hears of them too, to answer the signals that a whole group of processes gets."""
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
-    _end_with(parent)
 
 
 @contextlib.contextmanager

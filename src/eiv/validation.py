@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+_MOST_NAMED = 20  # columns in a message
 
 
 @dataclass(frozen=True)
@@ -137,17 +138,31 @@ def check_numeric(name: str, table: Any) -> None:
         )
 
 
-def check_y_err(y_err: Any, shape: tuple[int, ...]) -> Array:
-    """Known errors of the outputs as `rows x n_y`, where `shape` is that of y."""
-    errors = np.asarray(y_err, dtype=float)
-    if errors.ndim == 1 and shape[1] == 1:
-        errors = errors[:, None]
-    if errors.ndim not in (0, 2) or (errors.ndim == 2 and errors.shape != shape):
-        raise ValueError(
-            f"y_err must be a number, or one for each row and output, of the shape {shape}; got {errors.shape}."
-        )
+def check_y_err(y_err: Any, shape: tuple[int, int], output_names: Sequence[str] | None = None) -> Array:
+    """Known errors of the outputs as `rows x n_y`, where `shape` is that of y.
+
+    A number, one value per row of a single output, `rows x n_y`, or one value per output where there are several. Those
+    that carry names are brought into the order of `output_names` as errors of X are (`in_order_of`). Rows are taken in
+    their order.
+    """
+    n_rows, n_outputs = shape
+    if isinstance(y_err, str | bool | np.bool_):
+        raise ValueError(f"y_err must be a number or numbers, got {y_err!r}.")
+    by_row = getattr(y_err, "ndim", 0) == 1 and n_outputs == 1 and not _names_one_of(y_err, output_names)
+    ordered = y_err if by_row else in_order_of("y_err", y_err, output_names, "output of y", "y")
+    values = f", {n_outputs} values (one for each output)" if n_outputs > 1 else f", shape ({n_rows},)"
+    takes = f"a number{values}, or shape ({n_rows}, {n_outputs}) (one for each row and output)"
+    try:
+        errors = np.asarray(ordered, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"y_err must be {takes}, got {y_err!r}.") from error
+    for_each = ordered is not y_err and errors.shape == (n_outputs,)  # by name
+    if errors.shape not in ((), shape, (n_rows if n_outputs == 1 else n_outputs,)) and not for_each:
+        raise ValueError(f"y_err must be {takes}, got shape {errors.shape}.")
     if not np.isfinite(errors).all() or (errors < 0).any():
         raise ValueError("y_err must hold finite standard deviations of at least 0.")
+    if errors.ndim == 1 and n_outputs == 1:
+        errors = errors[:, None]
     return np.broadcast_to(errors, shape).copy()
 
 
@@ -158,20 +173,39 @@ def median_above_zero(errors: Array) -> Array:
 
 def in_feature_order(name: str, errors: Any, feature_names: Sequence[str] | None) -> Any:
     """Errors that carry names (a mapping, a pandas Series or table) in the order of the features of X."""
+    return in_order_of(name, errors, feature_names, "feature of X", "X")
+
+
+def in_order_of(name: str, errors: Any, names: Sequence[str] | None, each: str, whose: str) -> Any:
+    """Errors that carry names in the order of `names`, those of each column of `whose` table; others as they are.
+
+    Without `names` a table or Series is taken in its order, and a mapping is refused.
+    """
     named = isinstance(errors, Mapping)
-    if not named and (feature_names is None or not hasattr(errors, "to_numpy")):
+    if not named and (names is None or not hasattr(errors, "to_numpy")):
         return errors
     labels = list(errors.keys())  # the columns of a table, the index of a Series
     check_numeric(name, errors)
-    if feature_names is None:
-        raise ValueError(f"{name} has names, but X has none: give a table with column names, or plain numbers.")
-    if len(labels) != len(feature_names) or set(labels) != set(feature_names):
+    if names is None:
+        raise ValueError(f"{name} has names, but {whose} has none: give a table with column names, or plain numbers.")
+    known = {str(label): label for label in labels}
+    if len({len(labels), len(known), len(names)}) > 1 or set(known) != set(names):
         raise ValueError(
-            f"{name} must have a value for each feature of X, {list(feature_names)}, got {labels}; 0 for exact ones."
+            f"{name} must have a value for each {each}, {_some(names)}, got {_some(labels)}; 0 for exact ones."
         )
     if named:
-        return [errors[feature] for feature in feature_names]
-    return errors[list(feature_names)].to_numpy()
+        return [errors[known[label]] for label in names]
+    return errors[[known[label] for label in names]].to_numpy()
+
+
+def _some(labels: Sequence[Any]) -> str:
+    more = len(labels) - _MOST_NAMED
+    return f"{list(labels[:_MOST_NAMED])}" + (f" and {more} more" if more > 0 else "")
+
+
+def _names_one_of(errors: Any, names: Sequence[str] | None) -> bool:
+    """Whether `errors` is a Series by name, rather than one value per row."""
+    return names is not None and hasattr(errors, "index") and [str(label) for label in errors.index] == list(names)
 
 
 def _n_rows(table: Any) -> int | None:

@@ -49,8 +49,7 @@ def check(content, ending):
 def other_reading(path, source):
     """The cells of each row read another way: csv for text, Parquet and Excel at once; None where that fails."""
     if path.suffix == ".parquet":
-        columns = [column.to_pylist() for column in pyarrow.parquet.read_table(path).columns]
-        return list(zip(*columns, strict=True))
+        return list(zip(*map(values_of, pyarrow.parquet.read_table(path).columns), strict=True))
     if path.suffix == ".xlsx":
         try:
             sheet = openpyxl.load_workbook(path, data_only=True).worksheets[0]
@@ -68,6 +67,15 @@ def other_reading(path, source):
     assert len(rows) == source.n_rows + 1
     assert all(len(row) == len(rows[0]) for row in rows)
     return rows[1:]
+
+
+def values_of(column):
+    """The cells of a Parquet column; None for all of them where Python has no such dates."""
+    try:
+        return column.to_pylist()
+    except (OverflowError, ValueError):
+        assert not pa.types.is_floating(column.type) | pa.types.is_integer(column.type)
+        return [None] * len(column)
 
 
 def number(cell, source):

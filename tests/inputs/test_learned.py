@@ -111,6 +111,55 @@ def test_constant_and_exact_columns():
     torch.testing.assert_close(posterior.mean[:, 1], x[:, 1])
 
 
+CORRELATED = torch.tensor([[0.09, 0.04], [0.04, 0.04]], dtype=DOUBLE)
+
+
+@pytest.mark.parametrize("value", [7.0, 0.1, 0.0, -1e6, 1e200])
+@pytest.mark.parametrize("error", [0.0, 0.5])
+@pytest.mark.parametrize("n_features", [1, 2])
+def test_a_constant_column_moves_nothing(n_features, error, value):
+    """The others have the posterior that they have without it, whatever it is for new rows, and it keeps its error."""
+    x = torch.cat([two_peaks(600)[1], 2 * normals(600, 1)], dim=1)[:, :n_features]
+    errors = torch.tensor([[0.3, 0.5]], dtype=DOUBLE)[:, :n_features]
+    alone = LearnedPrior().fit(x, errors).posterior(x, errors)
+    column = torch.full((600, 1), value, dtype=DOUBLE)
+    wide_errors = torch.cat([errors, torch.full((1, 1), error, dtype=DOUBLE)], dim=1)
+    prior = LearnedPrior().fit(torch.cat([x, column], dim=1), wide_errors)
+    assert len(prior.weights) == alone.means.shape[-2] > 1
+    for moved, moved_error in ((0.0, error), (300.0, error), (-2.0, 1.0)):
+        new = torch.cat([x, column + moved], dim=1)
+        wide_errors[:, -1] = moved_error
+        found = prior.posterior(new, wide_errors)
+        torch.testing.assert_close(found.mean[:, :-1], alone.mean, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(found.std[:, :-1], alone.std.expand_as(found.std[:, :-1]), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(found.mean[:, -1:], column + moved, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(
+            found.std[:, -1], torch.full((600,), moved_error, dtype=DOUBLE), rtol=1e-6, atol=1e-9
+        )
+
+
+@pytest.mark.parametrize("per_row", [False, True])
+def test_a_constant_column_moves_nothing_by_its_correlated_error(per_row):
+    """Nothing is known of its true value, so its distance from the mean says nothing of its error."""
+    _, x, _ = two_peaks(600)
+    column = torch.full((600, 1), 7.0, dtype=DOUBLE)
+    covariance = CORRELATED.expand(600, 2, 2) if per_row else CORRELATED[None]
+    prior = LearnedPrior().fit(torch.cat([x, column], dim=1), covariance)
+    alone = LearnedPrior().fit(x, covariance[:, :1, :1]).posterior(x, covariance[:, :1, :1])
+    for moved in (0.0, 3.0):
+        found = prior.posterior(torch.cat([x, column + moved], dim=1), covariance)
+        torch.testing.assert_close(found.mean[:, :1], alone.mean, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(found.std[:, :1], alone.std.expand(600, 1), rtol=1e-9, atol=1e-9)
+
+
+def test_constant_columns_alone_leave_what_was_measured():
+    x = torch.tensor([[3.0, 0.0]], dtype=DOUBLE).expand(20, 2)
+    errors = torch.tensor([[0.5, 0.0]], dtype=DOUBLE)
+    found = LearnedPrior().fit(x, errors).posterior(x + 1, errors)
+    torch.testing.assert_close(found.mean, x + 1)
+    torch.testing.assert_close(found.std.expand(20, 2), errors.expand(20, 2))
+
+
 def test_units_and_order_of_rows_hardly_matter_and_the_seed_decides():
     _, x, errors = two_peaks(500)
     first, again = (LearnedPrior(random_state=3).fit(x, errors) for _ in range(2))

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import chi2
 
 from eiv import EiVRegressor, SuspiciousErrorWarning, fit_splits, relative
-from eiv.inputs.plausible import SpreadTest, check_plausible
+from eiv.inputs.plausible import SpreadTest, check_plausible, errors_go_with
 
 FAST = {"hidden_units": 4, "epochs": 1, "n_theta": 4, "random_state": 0, "device": "cpu", "recipe": "paper"}
 RANDOM = np.random.default_rng(0)
@@ -152,6 +152,127 @@ def test_counts_with_the_roots_of_themselves_as_errors(seed):
     random = np.random.default_rng(seed)
     counts = random.poisson(random.normal(400, 20, (N, 1))).astype(float)
     check_plausible("X_err", counts, np.sqrt(counts))
+
+
+def outcome(x, errors):
+    """What is said of a column: "refused", "warned" or "passed"."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        try:
+            check_plausible("X_err", x[:, None], errors[:, None])
+        except ValueError:
+            return "refused"
+    return "warned" if found else "passed"
+
+
+def same_rate(random):
+    counts = random.poisson(25, N).astype(float)
+    return counts, np.sqrt(counts)
+
+
+def half_chance(random):
+    """Successes of 20 tries scatter by less than Poisson's: a variance of 5, where the root says 10."""
+    counts = random.binomial(20, 0.5, N).astype(float)
+    return counts, np.sqrt(counts)
+
+
+def relative_errors(random, mean, n_rows=N):
+    x = random.normal(mean, 1, n_rows) * (1 + random.standard_normal(n_rows))
+    return x, np.abs(x)
+
+
+def filled_in(random, share, error):
+    """The mean in the place of missing values; the others have an error of a fifth of their spread."""
+    x, errors, n_missing = random.normal(3, 1, N), np.full(N, 0.2), round(share * N)
+    x[:n_missing], errors[:n_missing] = x[n_missing:].mean(), error
+    return x, errors
+
+
+def errors_alone(random):
+    return random.standard_normal(N), np.ones(N)
+
+
+def unequal_errors_alone(random):
+    errors = random.uniform(0.2, 2, N)
+    return errors * random.standard_normal(N), errors
+
+
+RIGHT = {
+    "errors alone": errors_alone,
+    "unequal errors alone": unequal_errors_alone,
+    "counts of the same rate": same_rate,
+    "counts with a variance of half their mean": half_chance,
+    "errors of 100 %": lambda random: relative_errors(random, 10),
+    "errors of 100 %, about zero": lambda random: relative_errors(random, 0),
+    "errors of 100 % in five rows": lambda random: relative_errors(random, 10, 5),
+    "60 % filled in, error of the spread": lambda random: filled_in(random, 0.6, 1.0),
+    "20 % filled in, error of twice the spread": lambda random: filled_in(random, 0.2, 2.0),
+    "70 % filled in, huge error": lambda random: filled_in(random, 0.7, 1e3),
+}
+
+
+@pytest.mark.parametrize("make", RIGHT.values(), ids=RIGHT)
+def test_tables_that_can_be_right_are_hardly_ever_refused(make):
+    """At most once in a thousand; of 1,000 tables more than 5 are refused with a chance of 6e-4 then."""
+    refused = sum(outcome(*make(np.random.default_rng(seed))) == "refused" for seed in range(1000))
+    assert refused <= 5
+
+
+@pytest.mark.parametrize("n_rows", [8, 200])
+def test_errors_that_have_nothing_to_do_with_x_seldom_seem_to(n_rows):
+    """Two-sided 4.6 %, and 2.3 % twice, are 9.1 % at most; 121 of 1,000 and more have a chance of 1e-3 then.
+
+    Errors that are ten times too large are refused in all other tables.
+    """
+    related = 0
+    for seed in range(1000):
+        random = np.random.default_rng(seed)
+        x, errors = random.standard_normal(n_rows), 10 * random.uniform(0.5, 1.5, n_rows)
+        found = errors_go_with(x, errors) != ""
+        related += found
+        assert outcome(x, errors) == ("warned" if found else "refused")
+    assert related <= 120
+
+
+def test_errors_that_go_with_x_are_warned_about_with_the_numbers():
+    x, errors = relative_errors(np.random.default_rng(0), 10)
+    with pytest.warns(
+        SuspiciousErrorWarning,
+        match=r"X_err is beyond the spread of X in column 0 \(spread [\d.]+, error [\d.]+, of \d+ rows, "
+        r"rank correlation [\d.]+ of errors and \|?X\|?\)\. Errors go with X there",
+    ) as found:
+        check_plausible("X_err", x[:, None], errors[:, None])
+    assert len(found) == 1
+    x, errors = filled_in(np.random.default_rng(0), 0.6, 1.0)
+    with pytest.warns(SuspiciousErrorWarning, match=r"rank correlation -0\.\d+ of errors and \|X - mean of X\|"):
+        check_plausible("X_err", x[:, None], errors[:, None])
+
+
+def test_two_rows_of_which_one_counts_as_missing():
+    with pytest.warns(SuspiciousErrorWarning, match="of 2 rows"):
+        check_plausible("X_err", np.array([[1.0], [2.0]]), np.array([[0.1], [1e3]]))
+
+
+def test_errors_of_labels_beyond_their_spread_are_warned_about():
+    y = np.column_stack([TRUE.sum(1), 100 * TRUE[:, 0]])
+    model = EiVRegressor(0.1, **FAST)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SuspiciousErrorWarning)
+        model.fit(X, y, y_err=[0.5, 50.0])
+    with pytest.warns(
+        SuspiciousErrorWarning, match=r"y_err is beyond the spread of y in column 0 \(spread 0\.781, error 50, of 200"
+    ) as found:
+        model.fit(X, y, y_err=50.0)
+    assert len(found) == 1
+    with pytest.warns(SuspiciousErrorWarning, match="in column 'b' .*spread 5"):
+        model.fit(X, pd.DataFrame(y, columns=["a", "b"]), y_err={"b": 500.0, "a": 0.1})
+    with pytest.warns(SuspiciousErrorWarning, match="y_err") as found:
+        fit_splits(model, X, y[:, 0], [range(100), range(100, 200)], y_err=3.0)
+    assert len(found) == 1
+    missing = np.where(np.arange(N) % 2, 1e3, 0.1)  # a way to leave labels out
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SuspiciousErrorWarning)
+        model.fit(X, y[:, 0], y_err=missing)
 
 
 def test_constant_columns():

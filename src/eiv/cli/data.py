@@ -149,6 +149,15 @@ def usable(columns: Mapping[str, Array]) -> NDArray[np.bool_]:
     return np.asarray(np.all([np.isfinite(values) for values in columns.values()], axis=0))
 
 
+def rows_in_words(source: Source, n_read: int, used: str, n_left_out: int) -> str:
+    """The line on what became of the rows of a table."""
+    words = f"Rows: {n_read:,} read, {used}, {n_left_out:,} left out."
+    if not source.n_spanning:
+        return words
+    span = "row spans" if source.n_spanning == 1 else "rows span"
+    return f"{words} {source.n_spanning:,} {span} several lines of {source.path}."
+
+
 def _features(source: Source, options: FitOptions) -> tuple[list[str], dict[str, str]]:
     """The columns to learn from, and why each other column is not one of them."""
     target = str(options.target)

@@ -64,7 +64,8 @@ def explain(
     rows leave open about the curve and the noise of a label, that is a measured value.
     """
     with interruptible(out, force):
-        from eiv.cli.modeltable import ModelTable  # noqa: PLC0415  (slow to import)
+        from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
+        from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
         from eiv.report.contributions import Budget  # noqa: PLC0415
         from eiv.report.figures import shortened  # noqa: PLC0415
         from eiv.report.sample import single_outputs  # noqa: PLC0415
@@ -81,7 +82,7 @@ def explain(
         table = ModelTable.opened(model_file, open_table(data, separator, decimal), x_err, y_err)
         if out is not None and len(table.outputs) > 1:
             raise ValueError(f"-o: {model_file} has {len(table.outputs)} outputs; a picture shows one only.")
-        chosen, good = _row(table, row), np.ones(1, dtype=bool)
+        (chosen, n_read), good = _row(table, row), np.ones(1, dtype=bool)
         if table.label_errors.left_out:
             show_warning(table.label_errors.left_out)
         predictions = single_outputs(table.predict(chosen, good))
@@ -96,6 +97,7 @@ def explain(
         if out is not None:  # of one output, and before anything is printed: whoever reads that may have gone
             words = f"{shortened(table.outputs[0])} = {predictions[0].mean[0]:.4g}, u = {budgets[0].total:.3g}"
             _draw(out, budgets[0], f"{data.name}, row {row}\n{words}")
+        console.print(escape(rows_in_words(table.source, n_read, "1 explained", n_read - 1)), highlight=False)
         _show_inputs(table, chosen, row)
         for name, p, budget, y_error in zip(table.outputs, predictions, budgets, of_labels, strict=True):
             _show_prediction(name, p, level, y_error)
@@ -104,25 +106,26 @@ def explain(
             console.print(f"Picture: {escape(str(out))}", highlight=False)
 
 
-def _row(table: ModelTable, number: int) -> Rows:
-    """One row of a table, and nothing else of it: other rows may be amiss."""
+def _row(table: ModelTable, number: int) -> tuple[Rows, int]:
+    """One row of a table, and how many there are. The numbers of other rows may be amiss, their count may not."""
     from eiv.cli.data import Missing  # noqa: PLC0415
     from eiv.tables import Rows, TableError  # noqa: PLC0415
 
-    n_rows = 0
+    chosen, n_rows = None, 0
     for rows in table.source.chunks():
         n_rows = rows.first + len(rows)
         if rows.first < number <= n_rows:
             chosen = Rows(table.source, rows.cells.slice(number - 1 - rows.first, 1), number - 1)
-            missing = Missing.of(table.numbers(chosen))
-            if missing.n_bad:
-                place = f"{table.source.path}, {table.source.place(number - 1)}"
-                raise TableError(
-                    f"{place}: column {next(iter(missing.columns))!r} holds a missing or infinite value."
-                    f"{table.without_column(missing)}"
-                )
-            return chosen
-    raise ValueError(f"--row must be from 1, the first row below the names, to {n_rows:,}, got {number}.")
+    if chosen is None:
+        raise ValueError(f"--row must be from 1, the first row below the names, to {n_rows:,}, got {number}.")
+    missing = Missing.of(table.numbers(chosen))
+    if missing.n_bad:
+        place = f"{table.source.path}, {table.source.place(number - 1)}"
+        raise TableError(
+            f"{place}: column {next(iter(missing.columns))!r} holds a missing or infinite value."
+            f"{table.without_column(missing)}"
+        )
+    return chosen, n_rows
 
 
 def _errors(table: ModelTable, row: Rows) -> Array:
@@ -136,7 +139,6 @@ def _errors(table: ModelTable, row: Rows) -> Array:
 def _show_inputs(table: ModelTable, row: Rows, number: int) -> None:
     low, high = table.model.x_quantiles_[0], table.model.x_quantiles_[-1]
     place = f"{table.source.path}, row {number} ({table.source.place(number - 1)})"
-    console.print(f"Rows: {table.source.n_rows:,} in the table, 1 explained.", highlight=False)
     shown = Table(title=escape(place), title_justify="left")
     for heading in ("input", "value", "error", "in training"):
         shown.add_column(heading, overflow="fold", justify="left" if heading == "input" else "right")

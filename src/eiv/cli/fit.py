@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from eiv import EiVRegressor
     from eiv.cli.data import TrainingTable
     from eiv.cli.options import FitOptions
+    from eiv.tables import Source
 
 _LEAST_HELD_OUT = 5  # rows from which on scores say something
 
@@ -138,7 +139,7 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
     )
     train, test = _split(table, options)
     n_fitted = len(train) if not options.refit else len(table.y)
-    _show_rows(table, n_fitted)
+    _show_rows(source, table, n_fitted)
     final, scored = _fitted(model, table, train, test, options.refit)
     scores = None if scored is None else _scores(scored, table, test)
     notes = {"data": data.name.encode(errors="replace").decode(), "data_sha256": digest} | _notes(
@@ -229,14 +230,14 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
         console.print("No errors of the inputs were given (--x-err), so they are taken as exact.")
 
 
-def _show_rows(table: TrainingTable, n_fitted: int) -> None:
+def _show_rows(source: Source, table: TrainingTable, n_fitted: int) -> None:
     """How many rows there were, and what becomes of them."""
+    from eiv.cli.data import rows_in_words  # noqa: PLC0415
+
     held_out = len(table.y) - n_fitted
-    between = f"{held_out:,} held out, " if held_out else ""
-    console.print(
-        f"Rows: {table.missing.n_rows:,} read, {n_fitted:,} learned from, {between}{table.missing.n_bad:,} left out.",
-        highlight=False,
-    )
+    used = f"{n_fitted:,} learned from" + (f", {held_out:,} held out" if held_out else "")
+    words = rows_in_words(source, table.missing.n_rows, used, table.missing.n_bad)
+    console.print(escape(words), highlight=False)
 
 
 def _show_scores(scores: dict[str, float], table: TrainingTable) -> None:

@@ -66,8 +66,9 @@ def predict(
     after them. Files larger than memory go through.
     """
     with interruptible(out, force):
+        from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
         from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
-        from eiv.tables import TableWriter, open_table  # noqa: PLC0415  (slow to import)
+        from eiv.tables import TableWriter, open_table  # noqa: PLC0415
         from eiv.tables.writing import with_columns  # noqa: PLC0415
         from eiv.validation import check_level  # noqa: PLC0415
 
@@ -95,7 +96,8 @@ def predict(
         elif str(label_errors):
             console.print(escape(str(label_errors)), highlight=False)
         left = f", {n_empty:,} of them without a prediction" if n_empty else ""
-        console.print(f"Rows: {n_rows:,} read, {n_rows - n_empty:,} predicted, {n_empty:,} left out.", highlight=False)
+        words = rows_in_words(source, n_rows, f"{n_rows - n_empty:,} predicted", n_empty)
+        console.print(escape(words), highlight=False)
         console.print(
             f"{escape(str(out))}: {n_rows:,} rows{left}   ({seconds:.0f} s, {n_rows / seconds:,.0f} rows per second)",
             highlight=False,

@@ -190,7 +190,8 @@ def _of_model(
     separator: str | None,
     decimal: str | None,
 ) -> None:
-    from eiv.cli.modeltable import ModelTable  # noqa: PLC0415  (slow to import)
+    from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
+    from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
     from eiv.modelfile import read_header  # noqa: PLC0415
     from eiv.report import write_model_page  # noqa: PLC0415
     from eiv.tables import open_table  # noqa: PLC0415
@@ -219,10 +220,8 @@ def _of_model(
     with errors.status("predicting") as status:
         write_model_page(page, model, header, sample, lines, status.update)
     if sample is not None:
-        n_read = sample.n_rows + sample.n_left_out
-        console.print(
-            f"Rows: {n_read:,} read, {len(sample):,} looked at, {sample.n_left_out:,} left out.", highlight=False
-        )
+        n_read, used = sample.n_rows + sample.n_left_out, f"{len(sample):,} looked at"
+        console.print(escape(rows_in_words(table.source, n_read, used, sample.n_left_out)), highlight=False)
 
 
 def _with_digest(name: str, digest: str) -> str:

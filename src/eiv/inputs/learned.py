@@ -23,6 +23,7 @@ _STEPS, _TOLERANCE = (300, 60), 1e-5  # on a line, and of several features; an e
 _STARTS = 4
 _TINY = 1e-6  # a component that none of the rows belongs to goes to the middle
 _PRIOR_ROWS = 1.0  # rows that the prior of a component's covariance counts for
+_FLAT = 1e6  # spread of the prior of a constant feature over its value or error, whichever is larger: as good as flat
 
 
 class _Fit(NamedTuple):
@@ -45,6 +46,10 @@ class LearnedPrior:
     weak prior that keeps each :math:`V_k` from collapsing. Each row may have an error of its own. The number of
     components is the one with the best likelihood of held-out rows. One component is empirical Bayes for
     the normal prior of appendix A.2.
+
+    A constant feature says nothing of the distribution of its true values. It has a prior that is as good as flat, the
+    same in all components and independent of the other features, so that its value and its error move none of these:
+    they have the prior that they would have without it.
 
     Attributes:
         max_components: components that are tried at most; few rows allow fewer.
@@ -73,7 +78,11 @@ class LearnedPrior:
                 f"got {self.min_components}."
             )
         random = torch.Generator().manual_seed(self.random_state)
-        x, x_err = self._some_rows(x.double().cpu(), x_err.double().cpu(), random)
+        x, x_err = x.double().cpu(), x_err.double().cpu()
+        varies = x.amin(0) < x.amax(0)
+        if not bool(varies.all()):
+            return self._with_constants(x, x_err, varies)
+        x, x_err = self._some_rows(x, x_err, random)
         shift, scale = x.mean(0), x.std(0, correction=0)
         scale = torch.where(scale > 0, scale, 1.0)
         x = (x - shift) / scale
@@ -84,6 +93,21 @@ class LearnedPrior:
         covariances = best.covariances[0]
         covariances = covariances * (scale**2 if covariances.ndim == 2 else scale[:, None] * scale)
         return MixturePrior(*(part.numpy() for part in (best.weights[0], shift + scale * best.means[0], covariances)))
+
+    def _with_constants(self, x: Tensor, x_err: Tensor, varies: Tensor) -> MixturePrior:
+        """The prior where some features are constant: that of the others, and nearly flat for these."""
+        variances = x_err.square() if x_err.ndim == 2 else x_err.diagonal(dim1=-2, dim2=-1)  # (1 or rows) x n_x
+        size = torch.maximum(variances.amax(0), x[0].square())
+        flat = (_FLAT**2 * torch.where(size > 0, size, 1.0)).clamp_max(1e300)  # squares of large values overflow
+        if not bool(varies.any()):
+            return MixturePrior(*(part.numpy() for part in (torch.ones(1).double(), x[:1], flat[None])))
+        others = x_err[:, varies] if x_err.ndim == 2 else x_err[:, varies][:, :, varies]
+        prior = self.fit(x[:, varies], others)
+        learned, place = torch.as_tensor(prior.covariances), torch.eye(len(flat)).double()[varies]  # varying x n_x
+        means = torch.as_tensor(prior.means) @ place + torch.where(varies, 0.0, x[0])
+        rest = torch.where(varies, 0.0, flat)
+        covariances = learned @ place + rest if learned.ndim == 2 else place.T @ learned @ place + rest.diag()
+        return MixturePrior(prior.weights, means.numpy(), covariances.numpy())
 
     def _best(self, x: Tensor, x_err: Tensor, random: torch.Generator) -> _Fit:
         """The fit to all rows, row 0 of the result, of the structure that does best on held-out rows."""

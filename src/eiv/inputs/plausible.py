@@ -1,4 +1,4 @@
-"""Whether the stated errors of X can be true: a column cannot scatter by less than its errors do."""
+"""Whether the stated errors of X and y can be true: a column cannot scatter by less than its errors do."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincc
+from scipy.stats import rankdata
 
 from eiv.inputs.errors import standard_deviations
 
@@ -23,16 +24,18 @@ _UNCLEAR = 0.05  # a column that is nothing but error passes without a warning o
 # (mean squared error over variance of x): below 5 % they hardly matter as they are stated, so others may be missing.
 _FEW = 0.05
 _MISSING = 3.0  # spreads; a normal prior takes a tenth of such a value, 1 / (1 + 3^2), so that it is as good as missing
+_RELATED = 2.0  # standard errors of a rank correlation from which on errors are said to go with x
 _MOST_NAMED = 5  # columns or rows in a message
 
 
 class SuspiciousErrorWarning(UserWarning):
-    r"""The stated errors of X may be right, but then a column says little or nothing of the true input.
+    r"""The stated errors of X or y may be right, but then a column says little or nothing of the true values.
 
     .. math:: \widehat{\operatorname{Var}}(x_j) - \frac1N \sum_i \sigma_{x,ij}^2 \not> 0
 
     `fit` warns where the spread of a column is not clearly above its error, where a constant column has an error, and
-    where errors are zero in all rows but a few. An error that is clearly above the spread is a ValueError.
+    where errors are zero in all rows but a few. An error of X that is clearly above the spread is a ValueError, unless
+    the errors go with x; then, and for y, it is a warning too.
 
     Examples:
         >>> import warnings
@@ -54,7 +57,12 @@ class SpreadTest:
 
     where :math:`S = \operatorname{diag}(s_i^2)`. v over its mean is taken as :math:`\chi^2_\nu / \nu` with the same
     variance, :math:`\nu = 2 \bar s^4 / \operatorname{Var} v`. That is exact for equal errors, where
-    :math:`\nu = N - 1`. True values that differ can but raise v.
+    :math:`\nu = N - 1`. True values that differ can but raise v, as long as errors have nothing to do with them.
+
+    Errors that were found from x itself may be too large on average: relative errors :math:`s_i = r |x_i|` have
+    :math:`E s_i^2 = (1 + r^2)\, r^2 \zeta_i^2`, which is :math:`1 + r^2` times the truth. :math:`s_i^2 = x_i` of
+    counts are right on average; those of zero counts that are set to one, or of counts that scatter by less than
+    Poisson's, are not. See `errors_go_with`.
 
     Attributes:
         spread: the standard deviation of the column, the root of v.
@@ -104,9 +112,11 @@ def check_plausible(
     .. math:: \operatorname{Var}(x_j) = \operatorname{Var}(\zeta_j) + \frac1N \sum_i \sigma_{x,ij}^2
 
     leaves :math:`\operatorname{Var}(\zeta_j)` below zero where errors are beyond the spread; `SpreadTest` says whether
-    that can be chance. Rows whose error is more than three times the spread are set aside where they are fewer than
-    half: a huge error is a way to say that a value is missing. Every column is looked at for itself, of covariances by
-    their diagonals; that two columns are closer to each other than independent errors allow is not found.
+    that can be chance. It takes errors that have nothing to do with x. Where they go with x (`errors_go_with`: relative
+    errors, roots of counts, means in the place of missing values) nothing is certain, and there is a warning only.
+    Rows whose error is more than three times the spread are set aside where they are half of all at most: a huge error
+    is a way to say that a value is missing. Every column is looked at for itself, of covariances by their diagonals;
+    that two columns are closer to each other than independent errors allow is not found.
 
     Args:
         name: of the argument that holds the errors, for messages.
@@ -117,11 +127,11 @@ def check_plausible(
         constant_left_out: whether constant columns are left out of the model, as standardising does.
 
     Raises:
-        ValueError: where the spread of a column is below its error by more than chance.
+        ValueError: where the spread of a column is below its error by more than chance, and errors do not go with x.
 
     Warns:
-        SuspiciousErrorWarning: where it is not above by more than chance, where a constant column that is left out has
-            an error, and where errors are zero in all rows but a few.
+        SuspiciousErrorWarning: where it is below and they do, where it is not above by more than chance, where a
+            constant column that is left out has an error, and where errors are zero in all rows but a few.
 
     Examples:
         >>> x = np.linspace(0, 1, 50)[:, None]
@@ -151,52 +161,147 @@ def check_plausible(
         _check_spreads(name, tests)
 
 
+def check_plausible_labels(y: Array, y_err: Array, output_names: Sequence[str] | None = None) -> None:
+    r"""Warn where the known errors of y are beyond its spread, with the numbers.
+
+    .. math:: \operatorname{Var}(y_k) \ge \frac1N \sum_i y_{err,ik}^2
+
+    By the test and for the rows that `check_plausible` takes. Nothing is refused: too large an error of y takes weight
+    from labels, but leaves a model that can be fitted.
+
+    Args:
+        y: `rows x n_y`.
+        y_err: `rows x n_y`.
+        output_names: those of the columns, or None.
+
+    Warns:
+        SuspiciousErrorWarning: where the spread of an output is below its error by more than chance.
+
+    Examples:
+        >>> y = np.linspace(0, 1, 50)[:, None]
+        >>> check_plausible_labels(y, np.full((50, 1), 0.1))
+
+    """
+    names = range(y.shape[1]) if output_names is None else output_names
+    tests = [(f"column {name!r}", _tests(y[:, k], y_err[:, k])) for k, name in enumerate(names)]
+    _warn_where(
+        [_numbers(label, test.most) for label, test in tests if test.impossible],
+        "y_err is beyond the spread of y in {}: errors alone would scatter the labels more than that, even if f were "
+        "the same everywhere. Errors are in the units of y: check these.",
+    )
+
+
+def errors_go_with(x: Array, errors: Array) -> str:
+    r"""Words for what of x the errors go with, "" where they have nothing to do with it.
+
+    .. math:: \rho = \operatorname{corr}(\operatorname{rank} s_i, \operatorname{rank} t_i), \qquad
+              E \rho = 0, \quad \operatorname{Var} \rho = \frac{1}{N - 1}
+
+    for any s and t that have nothing to do with each other, as all orders are then equally likely. Three t are tried:
+
+    - x itself: roots of counts, relative errors of positive values;
+    - |x|, with rho above zero: relative errors on either side of zero;
+    - |x - mean|, with rho below zero: means in the place of missing values, with a large error. Errors that scatter x
+      have rho above zero, as large errors carry values far out.
+
+    Two standard errors count, which is as much as five rows in the same order make; of fewer, those count. Errors that
+    have nothing to do with x pass for some that do in less than a tenth of tables. Equal errors go with nothing.
+
+    Args:
+        x: `rows`.
+        errors: `rows`.
+
+    Returns:
+        What they go with, and rho.
+
+    Examples:
+        >>> counts = np.array([3.0, 9.0, 4.0, 1.0, 6.0, 12.0])
+        >>> errors_go_with(counts, np.sqrt(counts))
+        'rank correlation 1.00 of errors and X'
+        >>> errors_go_with(counts, np.full(6, 2.0))
+        ''
+
+    """
+    least = min(_RELATED / math.sqrt(len(x) - 1), 1.0) - 1e-9  # rounding
+    for what, values, sign in (("X", x, 0), ("|X|", x, 1), ("|X - mean of X|", x - x.mean(), -1)):
+        rho = _rank_correlation(errors, np.abs(values) if sign else values)
+        if (sign * rho if sign else abs(rho)) >= least:
+            return f"rank correlation {rho:.2f} of errors and {what}"
+    return ""
+
+
 class _Tests(NamedTuple):
-    """The test of all rows, that of most of them, and words for the others."""
+    """The test of all rows, that of most of them, words for the others, and for what of x their errors go with."""
 
     all: SpreadTest
     most: SpreadTest
     aside: str
+    related: str
+
+    @property
+    def impossible(self) -> bool:
+        """Whether the errors are beyond the spread."""
+        return self.most.below < _IMPOSSIBLE
 
 
 def _tests(x: Array, errors: Array) -> _Tests:
     errors = np.broadcast_to(errors, x.shape)
     whole = SpreadTest.of(x, errors)
     kept = errors <= _MISSING * whole.spread
-    if kept.all() or 2 * kept.sum() <= len(x):
-        return _Tests(whole, whole, "")
+    if kept.all() or kept.sum() < max(2, len(x) / 2):
+        return _Tests(whole, whole, "", errors_go_with(x, errors))
     aside = f"errors from {errors[~kept].min():.3g} to {errors.max():.3g} in {np.sum(~kept)} of {len(x)} rows"
-    return _Tests(whole, SpreadTest.of(x[kept], errors[kept]), aside)
+    x, errors = x[kept], errors[kept]
+    return _Tests(whole, SpreadTest.of(x, errors), aside, errors_go_with(x, errors))
 
 
 def _check_spreads(name: str, tests: Mapping[str, _Tests]) -> None:
     """Refuse or warn by the tests of the columns."""
-    impossible = [_numbers(label, test.most) for label, test in tests.items() if test.most.below < _IMPOSSIBLE]
-    if impossible:
+    impossible = {label: test for label, test in tests.items() if test.impossible}
+    certain = [_numbers(label, test.most) for label, test in impossible.items() if not test.related]
+    if certain:
         raise ValueError(
-            f"{name} is beyond the spread of X in {_listed(impossible)}. Errors alone would scatter the values more "
+            f"{name} is beyond the spread of X in {_listed(certain)}. Errors alone would scatter the values more "
             f"than that, even if all true values were the same; chance leaves so small a spread in fewer than 1 of "
             f"1000 tables. Errors are in the units of X: check these, give 0 for a column that is exact, drop the "
             f"column, or take error_model='berkson' where X was set and the true input scatters around it."
         )
     _warn_where(
-        [_numbers(label, test.most) for label, test in tests.items() if test.most.above > _UNCLEAR],
+        [_numbers(label, test.most, test.related) for label, test in impossible.items()],
+        f"{name} is beyond the spread of X in {{}}. Errors go with X there, as relative errors, roots of counts and "
+        f"errors of filled-in values do, and may be too large on average: the column says little of its true values. "
+        f"Check the errors, or drop the column.",
+        depth=6,
+    )
+    others = {label: test for label, test in tests.items() if not test.impossible}
+    _warn_where(
+        [_numbers(label, test.most) for label, test in others.items() if test.most.above > _UNCLEAR],
         f"{name} is about as large as the spread of X in {{}}: the true values could all be the same, and the column "
         f"then says nothing of them. Check the units of the error, or drop the column.",
+        depth=6,
     )
     _warn_where(
         [
             f"{label} (spread {test.all.spread:.3g}, {test.aside})"
-            for label, test in tests.items()
+            for label, test in others.items()
             if test.all.below < _IMPOSSIBLE
         ],
         f"{name} is beyond the spread of X in some rows of {{}}. Such rows count as missing; check the units of their "
         f"errors where that is not meant.",
+        depth=6,
     )
 
 
-def _numbers(label: str, test: SpreadTest) -> str:
-    return f"{label} (spread {test.spread:.3g}, error {test.error:.3g}, of {test.n_rows} rows)"
+def _numbers(label: str, test: SpreadTest, *more: str) -> str:
+    numbers = (f"spread {test.spread:.3g}", f"error {test.error:.3g}", f"of {test.n_rows} rows", *more)
+    return f"{label} ({', '.join(numbers)})"
+
+
+def _rank_correlation(a: Array, b: Array) -> float:
+    """Spearman's, equal values having their mean rank; 0 where all are equal."""
+    ranks = np.stack([rankdata(a), rankdata(b)]) - (len(a) + 1) / 2
+    squares = np.square(ranks).sum(1)
+    return float(ranks[0] @ ranks[1] / math.sqrt(squares.prod())) if squares.all() else 0.0
 
 
 def _rows_with_errors(errors: Array) -> str:
@@ -217,9 +322,7 @@ def _listed(words: Sequence[str]) -> str:
     return ", ".join(words[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _warn_where(found: Sequence[str], message: str) -> None:
-    """Warn with a message that has a place for what was found, if anything was."""
+def _warn_where(found: Sequence[str], message: str, depth: int = 5) -> None:
+    """Warn with a message that has a place for what was found, if anything was; `fit` is called `depth` frames up."""
     if found:
-        warnings.warn(
-            message.replace("{}", _listed(found)), SuspiciousErrorWarning, stacklevel=6
-        )  # where `fit` is called
+        warnings.warn(message.replace("{}", _listed(found)), SuspiciousErrorWarning, stacklevel=depth)

@@ -284,10 +284,11 @@ def _quantiles(arrays: Arrays, n_x: int) -> NDArray[np.float64]:
 
 
 def _scaler(arrays: Arrays, name: str, n: int) -> Scaler:
-    """Shifts and scales; an infinite scale is that of a column without spread."""
+    """Shifts and scales; an infinite scale is that of a feature without spread."""
     shift, scale = _floats(arrays, f"{name}/shift", n), _floats(arrays, f"{name}/scale", n)
-    if not np.isfinite(shift).all() or not (scale > 0).all():
-        raise ValueError(f"{name}/shift must be finite, {name}/scale above zero")
+    if not np.isfinite(shift).all() or not (scale > 0).all() or (name == "y" and not np.isfinite(scale).all()):
+        finite = " and finite" if name == "y" else ""
+        raise ValueError(f"{name}/shift must be finite, {name}/scale above zero{finite}")
     return Scaler(shift, scale)
 
 

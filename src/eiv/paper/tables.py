@@ -6,11 +6,13 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
+from eiv.datasets import SIMULATED
 from eiv.files import written_whole
+from eiv.paper.evaluation import LEVELS
 from eiv.paper.stacks import Stack
 from eiv.runs import read_unit
 
@@ -75,7 +77,27 @@ class Tables:
                 f"{folder} holds no results of a reproduction: {missing[0]}.csv is missing. "
                 f"`eiv reproduce --out {folder}` makes them."
             )
-        return cls(**{name: pd.read_csv(folder / f"{name}.csv") for name in cls.__dataclass_fields__})
+        tables = cls(**{name: pd.read_csv(folder / f"{name}.csv") for name in cls.__dataclass_fields__})
+        tables._check_whole()
+        return tables
+
+    def _check_whole(self) -> None:
+        """Raise a ValueError where rows of known truth are missing, as at the end of a file that was cut off.
+
+        Each row of `networks` has one in `calibration` for each q; each method has the same points of a data set. Only
+        simulated sets must have any.
+        """
+        n_networks = self.networks.groupby(_ORDER, sort=False).size()
+        of_calibration = self.calibration.groupby(_ORDER).size()
+        of_points = self.points.groupby(_ORDER).size()
+        most_points = of_points.groupby("dataset").max()
+        for stack, n in n_networks.items():
+            dataset, method = cast("tuple[str, str]", stack)
+            wanted = {"calibration": n * len(LEVELS), "points": most_points.get(dataset, 1)}
+            for name, found in (("calibration", of_calibration), ("points", of_points)):
+                n_rows = found.get((dataset, method), 0)
+                if n_rows != wanted[name] and (n_rows or dataset in SIMULATED):
+                    raise ValueError(f"{name}.csv has {n_rows} of {wanted[name]} rows for {dataset}, {method}")
 
     def write(self, folder: Path) -> None:
         """Write each table as CSV, and as Parquet where pyarrow is installed."""

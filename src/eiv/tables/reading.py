@@ -41,6 +41,7 @@ class Source(Protocol):
         columns: the names of its columns, each another.
         text_format: how it is written, where it is text; how its numbers would be, where it is not.
         n_rows: how many rows it has, known before they are read.
+        n_spanning: how many of them span several lines of a text, because a quoted cell holds line ends.
 
     Examples:
         >>> import tempfile
@@ -56,6 +57,7 @@ class Source(Protocol):
     columns: tuple[str, ...]
     text_format: TextFormat
     n_rows: int
+    n_spanning: int
 
     def chunks(self) -> Iterator[Rows]:
         """The rows, a bounded number at a time; a `TableError` where there are none."""
@@ -202,13 +204,13 @@ def open_table(path: str | Path, separator: str | None = None, decimal: str | No
 class _TextSource:
     def __init__(self, path: Path, text_format: TextFormat) -> None:
         self.path, self.text_format, self.columns = path, text_format, text_format.columns
-        self.n_rows = text_format.n_rows
+        self.n_rows, self.n_spanning = text_format.n_rows, text_format.n_spanning
 
     def place(self, row: int) -> str:
         return f"line {self.text_format.line_of(self.path, row)}"
 
     def chunks(self) -> Iterator[Rows]:
-        encoding, n_read = self.text_format.encoding.replace("-sig", ""), 0
+        encoding = self.text_format.encoding.replace("-sig", "")
         if not self.n_rows:
             raise TableError(f"{self.path} has a header but no rows.")
         try:
@@ -223,15 +225,9 @@ class _TextSource:
                 )
                 if tuple(reader.schema.names) != self.text_format.header:
                     raise TableError(f"{self.path}: the names of its columns cannot be read.")
-                for rows in _numbered(self, map(self._named, reader)):
-                    n_read += len(rows)
-                    yield rows
+                yield from _numbered(self, map(self._named, reader), "its lines make {:,}. Is a quote missing?")
         except (pa.ArrowInvalid, UnicodeError, EOFError, zlib.error, OSError) as error:
             raise self._complaint(error) from error
-        if n_read != self.n_rows:
-            raise TableError(
-                f"{self.path}: {n_read:,} rows were read, but its lines make {self.n_rows:,}. Is a quote missing?"
-            )
 
     def _named(self, batch: Any) -> Any:
         """The columns that have a name; others are empty."""
@@ -251,6 +247,8 @@ class _TextSource:
 
 
 class _ParquetSource:
+    n_spanning = 0
+
     def __init__(self, path: Path) -> None:
         self.path, self.text_format = path, TextFormat(",", ".", "utf-8", ())
         self.columns, self.n_rows = self._read(lambda file: (tuple(file.schema_arrow.names), file.metadata.num_rows))
@@ -261,7 +259,8 @@ class _ParquetSource:
     def chunks(self) -> Iterator[Rows]:
         try:
             with self.path.open("rb") as stream, pyarrow.parquet.ParquetFile(stream) as file:
-                yield from _numbered(self, (pa.table(batch) for batch in file.iter_batches(_CHUNK)))
+                batches = (pa.table(batch) for batch in file.iter_batches(_CHUNK))
+                yield from _numbered(self, batches, "it is said to have {:,}. Is it damaged?")
         except (pa.ArrowException, OSError, UnicodeError) as error:
             raise TableError(f"{self.path} cannot be read as Parquet: {_first_line(error)}") from error
 
@@ -275,6 +274,8 @@ class _ParquetSource:
 
 class _ExcelSource:
     """The first sheet of a workbook. It has a million rows at most, so it is read at once."""
+
+    n_spanning = 0
 
     def __init__(self, path: Path) -> None:
         self.path, self.text_format = path, TextFormat(",", ".", "utf-8", ())
@@ -331,7 +332,8 @@ class _ExcelSource:
                 if plain
                 else pa.array(["" if cell is None else str(cell) for cell in cells], pa.string())
             )
-        yield from _numbered(self, [pa.Table.from_arrays(columns, names=list(self.columns))])
+        cells = pa.Table.from_arrays(columns, names=list(self.columns))
+        yield from _numbered(self, [cells], "its sheet has {:,}.")
 
 
 def read_rows(source: Source) -> Rows:
@@ -347,7 +349,8 @@ def check_columns(source: Source, names: Sequence[str], what: str) -> None:
             raise TableError(f"{source.path} has no column {name!r} ({what}); it has: {known}.")
 
 
-def _numbered(source: Source, tables: Any) -> Iterator[Rows]:
+def _numbered(source: Source, tables: Any, counted: str) -> Iterator[Rows]:
+    """Pieces of a table with their places; a `TableError` where they are not the rows that were `counted` before."""
     first = 0
     for cells in tables:
         if cells.num_rows:
@@ -355,6 +358,8 @@ def _numbered(source: Source, tables: Any) -> Iterator[Rows]:
             first += cells.num_rows
     if first == 0:
         raise TableError(f"{source.path} has a header but no rows.")
+    if first != source.n_rows:
+        raise TableError(f"{source.path}: {first:,} rows were read, but {counted.format(source.n_rows)}")
 
 
 def _is_number(kind: Any) -> bool:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from eiv.tables.spanning import are_rows, n_cells
+
 LONGEST_ROW = 2**21  # bytes: half a block of `reading`, because Latin-1 may double them
 _BLOCK = 2**20  # bytes that are looked at at once
 _BLOT = bytes.maketrans(b"\r\n", b"xx")
@@ -37,20 +39,22 @@ class Scan:
     """What the bytes of a text table say without a parser: its encoding, and its rows with the header among them.
 
     A row ends at a line end outside quotes; blank lines are none. The count is independent of the parser that reads the
-    cells, so that rows which that one loses are noticed. No more than one row and one block are in memory.
+    cells, so that rows which that one loses are noticed. `n_spanning` are the rows below the header that span several
+    lines. No more than one row and one block are in memory.
     """
 
     encoding: str
     n_rows: int
+    n_spanning: int
 
     @classmethod
     def of(cls, path: Path, separator: str) -> Scan:
-        """Go through a file; a `TableError` for an open quote, a row that is too long, and bytes that are no text."""
+        """Go through a file; a `TableError` for quotes amiss, a row that is too long, and bytes that are no text."""
         text, rows = _Text(path), _Counter(path, separator)
         for block in text.blocks():
             rows.add(block)
         rows.end()
-        return cls(text.encoding, rows.n_rows)
+        return cls(text.encoding, rows.n_rows, rows.n_spanning)
 
 
 class _Text:
@@ -93,49 +97,77 @@ class _Counter:
     """Counts rows, a block at a time."""
 
     def __init__(self, path: Path, separator: str) -> None:
-        self.path, self.n_rows = path, 0
-        self._n_lines, self._rest = 0, b""
+        self.path, self.n_rows, self.n_spanning = path, 0, 0
+        self._n_lines, self._rest, self._separator = 0, b"", separator.encode()
+        self._n_columns = 0  # of the header, once that is known
         # As csv and pyarrow have it: a quote opens at the beginning of a cell only, and two inside stand for one.
-        self._quoted = re.compile(rb'(?<![^%b\r\n])"[^"]*(?:""[^"]*)*("?)' % re.escape(separator.encode()))
+        self._quoted = re.compile(rb'(?<![^%b\r\n])"[^"]*(?:""[^"]*)*("?)' % re.escape(self._separator))
 
     def add(self, block: bytes) -> None:
         content = self._rest + block
-        blotted, opened = self._blotted(content)
+        blotted, spanning, opened = self._blotted(content)
         stop = len(content) - content.endswith(b"\r")  # a \n may follow
         end = max(blotted.rfind(b"\n", 0, stop), blotted.rfind(b"\r", 0, stop)) + 1
-        self._count(content, blotted, end)
+        self._count(content, blotted, spanning, end)
         self._rest = content[end:]
         if len(self._rest) > LONGEST_ROW:
             raise self._too_long(None if opened is None else opened - end)
 
     def end(self) -> None:
         """The rest is the last row."""
-        blotted, opened = self._blotted(self._rest)
+        blotted, spanning, opened = self._blotted(self._rest)
         if opened is not None:
             raise TableError(f"{self.path}, line {self._line(self._rest[:opened])}: a quote opens and is never closed.")
-        self._count(self._rest, blotted, len(blotted))
+        self._count(self._rest, blotted, spanning, len(blotted))
 
-    def _count(self, content: bytes, blotted: bytes, end: int) -> None:
+    def _count(self, content: bytes, blotted: bytes, spanning: list[tuple[int, int]], end: int) -> None:
         rows = blotted[:end].splitlines()
         if max(map(len, rows), default=0) > LONGEST_ROW:
             kept = blotted[:end].splitlines(keepends=True)
             n = next(i for i, row in enumerate(rows) if len(row) > LONGEST_ROW)
             self._n_lines += _line_ends(content[: sum(map(len, kept[:n]))])
             raise self._too_long(None)
+        if not self._n_columns and any(rows):
+            self._n_columns = n_cells(next(filter(None, rows)), self._separator)
+        self._look_at(content, blotted, [cell for cell in spanning if cell[0] < end])
         self.n_rows += sum(map(bool, rows))
         self._n_lines += _line_ends(content[:end])
 
-    def _blotted(self, content: bytes) -> tuple[bytes, int | None]:
-        """The same without line ends in quotes, and where a quote opens that is not closed."""
-        opened = None
+    def _blotted(self, content: bytes) -> tuple[bytes, list[tuple[int, int]], int | None]:
+        """The same without line ends in quotes, where cells over several lines are, and where a quote stays open."""
+        opened, spanning = None, []
 
         def blot(cell: re.Match[bytes]) -> bytes:
             nonlocal opened
             if not cell[1]:
                 opened = cell.start()
-            return cell[0].translate(_BLOT)
+            blotted = cell[0].translate(_BLOT)
+            if blotted != cell[0]:
+                spanning.append(cell.span())
+            return blotted
 
-        return (self._quoted.sub(blot, content) if b'"' in content else content), opened
+        return (self._quoted.sub(blot, content) if b'"' in content else content), spanning, opened
+
+    def _look_at(self, content: bytes, blotted: bytes, spanning: list[tuple[int, int]]) -> None:
+        """Count the rows of cells over several lines; a `TableError` where a stray quote has made them of others."""
+        begin = len(blotted) - len(blotted.lstrip(b"\r\n"))  # of the header, where that is not counted yet
+        before = 0  # where the row ends that was looked at last
+        for start, end in spanning:
+            if blotted[end : end + 1] not in (b"", b"\r", b"\n", self._separator):
+                why = "is closed in a later line, in the middle of a cell. Is a quote missing, or one too many?"
+                raise TableError(f"{self.path}, line {self._line(content[:start])}: a quote opens and {why}")
+            if start < before:
+                continue
+            first = max(blotted.rfind(b"\n", before, start), blotted.rfind(b"\r", before, start)) + 1
+            before = _end_of_line(blotted, end)
+            is_header = not self.n_rows and first <= begin
+            lines = content[first:before].splitlines()
+            if are_rows(lines, self._n_columns, self._separator, below=int(is_header)):
+                why = (
+                    f"joins {len(lines)} lines, each of which is a row by itself. Is a quote missing, or one too many?"
+                )
+                raise TableError(f"{self.path}, line {self._line(content[:start])}: a quote opens and {why}")
+            self.n_spanning += not is_header
 
     def _too_long(self, opened: int | None) -> TableError:
         limit = f"{LONGEST_ROW / 2**20:g} MiB"
@@ -166,6 +198,11 @@ def naming(path: Path) -> Iterator[None]:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise TableError(f"{path} is not a whole gzip file: {error}.") from error
+
+
+def _end_of_line(content: bytes, place: int) -> int:
+    found = re.compile(rb"[\r\n]").search(content, place)
+    return found.start() if found else len(content)
 
 
 def _line_ends(content: bytes) -> int:

@@ -25,8 +25,9 @@ _COMMA, _POINT = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*"), re.compile(r"
 class TextFormat:
     """How a text table is written, the names of its columns, and its first line, with blanks and empty cells.
 
-    `n_rows` is the number of rows below the header, counted without a parser. `decimal_commas` are the columns in which
-    the first lines show a decimal comma that cannot be one of thousands; None where the decimal sign was given.
+    `n_rows` is the number of rows below the header, counted without a parser, and `n_spanning` how many of them span
+    several lines. `decimal_commas` are the columns in which the first lines show a decimal comma that cannot be one of
+    thousands; None where the decimal sign was given.
     """
 
     separator: str
@@ -35,6 +36,7 @@ class TextFormat:
     columns: tuple[str, ...]
     header: tuple[str, ...] = ()
     n_rows: int = 0
+    n_spanning: int = 0
     decimal_commas: frozenset[str] | None = None
 
     @classmethod
@@ -58,7 +60,14 @@ class TextFormat:
             raise TableError(f"{path}: {found!r} cannot be both the separator and the decimal sign.")
         columns, commas = _columns(rows), None if decimal else _decimal_commas(rows)
         return cls(
-            found, decimal or _decimal(rows[1:]), scan.encoding, columns, tuple(rows[0]), scan.n_rows - 1, commas
+            separator=found,
+            decimal=decimal or _decimal(rows[1:]),
+            encoding=scan.encoding,
+            columns=columns,
+            header=tuple(rows[0]),
+            n_rows=scan.n_rows - 1,
+            n_spanning=scan.n_spanning,
+            decimal_commas=commas,
         )
 
     def is_clear(self, column: str) -> bool:
