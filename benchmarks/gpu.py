@@ -18,10 +18,11 @@ from textbook import Textbook
 
 from eiv import kernels
 from eiv.graphs import matmul_precision
-from eiv.inputs import ZetaPosterior
+from eiv.inputs import Rows, ZetaPosterior
+from eiv.likelihoods import NOISE_RULES, NormalLikelihood
 from eiv.mlp import fast_stack
 from eiv.networks import NetworkStack, paper_network
-from eiv.objective import add_loss_gradient, loss, noise_constant
+from eiv.objective import bound
 from eiv.posteriors import BernoulliDropout
 from eiv.sampling import BlockSampler
 from eiv.streams import Streams
@@ -47,15 +48,20 @@ def stack_of(case: Case, n_networks: int, device: torch.device, dtype: torch.dty
     return BernoulliDropout(fast_stack(stack) if fast else stack, 10.0), seeds
 
 
-def table(case: Case, n_networks: int, device: torch.device, dtype: torch.dtype = torch.float32):
+def table(
+    case: Case, n_networks: int, device: torch.device, dtype: torch.dtype = torch.float32
+) -> tuple[Rows, NormalLikelihood]:
+    """The rows of a case, and the likelihood that training begins with."""
     X, y = (torch.tensor(values, dtype=dtype, device=device) for values in case.data())
     x = X.expand(n_networks, -1, -1).contiguous()
     std = torch.full((n_networks, 1, case.n_inputs), case.x_err or 0.0, dtype=dtype, device=device)
-    return ZetaPosterior(x, std), y[:, None].expand(n_networks, -1, -1).contiguous()
+    y_noise = torch.full((n_networks, 1), 0.5, dtype=dtype, device=device)
+    rows = Rows(ZetaPosterior(x, std), y[:, None].expand(n_networks, -1, -1).contiguous())
+    return rows, NormalLikelihood(y_noise, NOISE_RULES["rmse"])
 
 
 def schedule(case: Case, epochs: int) -> Schedule:
-    return Schedule(epochs, case.batch_size, 1e-3, case.n_zeta, y_noise_init=0.5, y_noise_every=10**6)
+    return Schedule(epochs, case.batch_size, 1e-3, case.n_zeta, renew_every=10**6)
 
 
 def check_gradients() -> float:
@@ -67,15 +73,16 @@ def check_gradients() -> float:
         reference, _ = stack_of(case, 4, DEVICE, torch.float64, fast=False)
         draw = fast.draw(Streams(seeds, DEVICE), batch)
         zeta, y = torch.randn(4, batch, n_zeta, 3, device=DEVICE), torch.randn(4, batch, 1, device=DEVICE)
-        y_noise, total = torch.rand(4, 1, device=DEVICE) + 0.3, torch.zeros(4, device=DEVICE)
+        likelihood = NormalLikelihood(torch.rand(4, 1, device=DEVICE) + 0.3)
+        total = torch.zeros(4, device=DEVICE)
         gradients = [torch.full_like(parameter, torch.nan) for parameter in fast.parameters]
         with torch.no_grad():
-            df = add_loss_gradient(fast.stack.forward(draw, zeta), y, 1 / y_noise, total, 1.0)
+            df = likelihood.add_loss_gradient(fast.stack.forward(draw, zeta), y, None, total, 1.0)
             fast.stack.backward(df, gradients)
         f = reference.evaluate({name: value.double() for name, value in draw.items()}, zeta.double())
-        value = loss(f, y.double(), y_noise.double(), torch.zeros(4, device=DEVICE), batch)
+        value = -bound(likelihood.to(DEVICE, torch.float64), f, y.double())
         expected = torch.autograd.grad(value.sum(), reference.parameters)
-        worst = max(worst, float((total + noise_constant(y_noise) - value.detach()).abs().max()))
+        worst = max(worst, float((total + likelihood.constant() - value.detach()).abs().max()))
         for found, wanted in zip(gradients, expected, strict=True):
             worst = max(worst, float((found - wanted).norm() / wanted.norm()))
     assert worst < 1e-5, worst
@@ -92,8 +99,7 @@ def check_graph_and_stack() -> dict[str, float]:
             posterior, seeds = posterior.split([1] * 4)[2], seeds[2:3]
             for parameter in posterior.parameters:
                 parameter.requires_grad_(True)
-        inputs, y = table(case, n_networks, DEVICE, dtype)
-        train(posterior, inputs, y, schedule(case, 6), seeds)
+        train(posterior, *table(case, n_networks, DEVICE, dtype), schedule(case, 6), seeds)
         return [value.detach().clone() for value in posterior.parameters]
 
     graph, eager = weights(4, torch.float32), without_graphs(lambda: weights(4, torch.float32))
@@ -121,9 +127,8 @@ def check_fresh_noise() -> None:
     """A network that cannot learn sees other masks and zetas in every step: its losses all differ."""
     case = Case("", 3, 64, 20, 0.2, n_zeta=5, n_rows=20, epochs=1)
     posterior, seeds = stack_of(case, 2, DEVICE)
-    inputs, y = table(case, 2, DEVICE)
-    frozen = Schedule(100, 20, 1e-30, 5, y_noise_init=0.5, y_noise_every=10**6)
-    losses = train(posterior, inputs, y, frozen, seeds).losses
+    frozen = Schedule(100, 20, 1e-30, 5, renew_every=10**6)
+    losses = train(posterior, *table(case, 2, DEVICE), frozen, seeds).losses
     assert len(losses[:, 0].unique()) > 95, "masks or zetas repeat"
 
 
@@ -143,32 +148,32 @@ def memory_growth(
     one in any case.
     """
     posterior, seeds = stack_of(case, n_networks, device)
-    inputs, y = table(case, n_networks, device)
+    rows, likelihood = table(case, n_networks, device)
     held = {}
 
     def report(epoch: int, *_: object) -> None:
         held[epoch] = held_now()
 
-    train(posterior, inputs, y, replace(schedule(case, many), y_noise_every=few), seeds, report)
+    train(posterior, rows, likelihood, replace(schedule(case, many), renew_every=few), seeds, report)
     return held[many] - held[few]
 
 
 def ms_a_step(n_networks: int, case: Case, runs: int = 3) -> tuple[float, float]:
     """Median over runs, of the epochs after those in which the graph is recorded; and the seconds of the first run."""
-    inputs, y = table(case, n_networks, DEVICE)
+    rows, likelihood = table(case, n_networks, DEVICE)
     times, first = [], 0.0
     for _ in range(runs):
         posterior, seeds = stack_of(case, n_networks, DEVICE)
         torch.cuda.synchronize()
         start = time.perf_counter()
-        train(posterior, inputs, y, schedule(case, 3), seeds)
+        train(posterior, rows, likelihood, schedule(case, 3), seeds)
         torch.cuda.synchronize()
         short = time.perf_counter() - start
         first = first or short
         posterior, seeds = stack_of(case, n_networks, DEVICE)
         torch.cuda.synchronize()
         start = time.perf_counter()
-        train(posterior, inputs, y, schedule(case, 3 + case.epochs), seeds)
+        train(posterior, rows, likelihood, schedule(case, 3 + case.epochs), seeds)
         torch.cuda.synchronize()
         times.append((time.perf_counter() - start - short) / case.steps * 1e3)
     return statistics.median(times[1:]), first
@@ -180,8 +185,7 @@ def side_by_side(n_stacks: int = 4) -> dict[str, float]:
 
     def run(_: int) -> torch.Tensor:
         posterior, seeds = stack_of(case, 10, DEVICE)
-        inputs, y = table(case, 10, DEVICE)
-        train(posterior, inputs, y, schedule(case, case.epochs), seeds)
+        train(posterior, *table(case, 10, DEVICE), schedule(case, case.epochs), seeds)
         torch.cuda.current_stream().synchronize()
         return posterior.parameters[0].detach()
 

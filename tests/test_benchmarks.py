@@ -25,13 +25,13 @@ def test_the_memory_check_does_with_few_reports(gpu, monkeypatch):
     """A fast GPU reports no epoch but those where sigma_y is renewed, and the last one."""
     train, seen = gpu.train, []
 
-    def fast(posterior, inputs, y, schedule, seeds, report):
+    def fast(posterior, rows, likelihood, schedule, seeds, report):
         def seldom(epoch, *rest):
-            if schedule.renews_noise(epoch) or epoch == schedule.epochs:
+            if schedule.renews(epoch) or epoch == schedule.epochs:
                 seen.append(epoch)
                 report(epoch, *rest)
 
-        return train(posterior, inputs, y, schedule, seeds, seldom)
+        return train(posterior, rows, likelihood, schedule, seeds, seldom)
 
     monkeypatch.setattr(gpu, "train", fast)
     case = gpu.Case("", 1, 8, 16, 0.1, n_zeta=5, n_rows=32, epochs=1)

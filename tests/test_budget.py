@@ -12,18 +12,19 @@ from conftest import small_posterior
 from eiv import EiVRegressor, Prediction
 from eiv.budget import BudgetSampler, matched_noise
 from eiv.inputs import FlatPrior, MixturePrior, ZetaPosterior
+from eiv.posteriors import PointPosterior
 
 SLOPES = torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64)
 ERRORS = torch.tensor([0.3, 0.1, 0.0, 0.2], dtype=torch.float64)
 FAST = {"hidden_units": 16, "epochs": 3, "n_theta": 10, "random_state": 0, "dtype": "float64", "device": "cpu"}
 
 
-class Function:
+class Function(PointPosterior):
     """A function in the place of networks: f(zeta), plus whatever theta, a normal number, does to it."""
 
     def __init__(self, function, n_networks=1, n_inputs=2):
-        stand_in = small_posterior(n_networks, n_inputs, dtype=torch.float64)
-        self.stack, self.parameters, self.function = stand_in.stack, stand_in.parameters, function
+        super().__init__(small_posterior(n_networks, n_inputs, dtype=torch.float64).stack, weight_penalty=1.0)
+        self.function = function
 
     def draw(self, streams, n_draws):
         return {"theta": streams.normal(n_draws)}

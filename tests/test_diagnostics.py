@@ -13,24 +13,21 @@ from conftest import CPU, small_posterior
 from eiv import EiVRegressor, fit_splits
 from eiv.datasets import SIMULATED, simulate
 from eiv.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
-from eiv.inputs import ZETA_DRAWS, ZetaDraws, ZetaPosterior
+from eiv.inputs import ZETA_DRAWS, Rows, ZetaDraws, ZetaPosterior
+from eiv.likelihoods import NormalLikelihood
 from eiv.paper.settings import TRAINING
-from eiv.posteriors import SWAG, LinearisedLaplace, WeightPosterior
+from eiv.posteriors import SWAG, LinearisedLaplace, PointPosterior
 from eiv.streams import Streams
 
 SLOPE, X_ERR, Y = 2.0, 0.4, 0.7
 FAST = {"hidden_units": 16, "epochs": 3, "random_state": 0, "device": "cpu"}
 
 
-class Line:
+class Line(PointPosterior):
     """f = slope * zeta, for two networks."""
 
     def __init__(self):
-        stand_in = small_posterior(2, dtype=torch.float64)
-        self.stack, self.parameters = stand_in.stack, stand_in.parameters
-
-    def draw(self, streams, n_draws):
-        return {}
+        super().__init__(small_posterior(2, dtype=torch.float64).stack, weight_penalty=1.0)
 
     def evaluate(self, draw, zeta):
         return SLOPE * zeta
@@ -39,10 +36,11 @@ class Line:
 def measure(kind, n_zeta, y_noise, n_rows=3000, y_err=None):
     """Rows at x = 0 with y = 0.7; 512 of them and two networks are looked at."""
     inputs = ZetaPosterior(torch.zeros(2, n_rows, 1).double(), torch.full((2, 1, 1), X_ERR).double())
-    y, noise = torch.full((2, n_rows, 1), Y).double(), torch.full((2, 1), y_noise).double()
+    rows = Rows(inputs, torch.full((2, n_rows, 1), Y).double(), y_err)
+    likelihood = NormalLikelihood(torch.full((2, 1), y_noise).double())
     draws = ZetaDraws.of(kind, n_zeta, inputs)
     streams = Streams(SeedSequence(0).spawn(2), CPU, torch.float64)
-    found = zeta_diagnostics(Line(), inputs, y, noise, draws, streams, y_err)
+    found = zeta_diagnostics(Line(), rows, likelihood, draws, streams)
     return found.ess.mean().item(), found.gap.mean().item()
 
 
@@ -100,15 +98,16 @@ def test_known_errors_of_y_count_as_noise():
 @pytest.mark.parametrize("family", [LinearisedLaplace, SWAG])
 def test_weights_that_vary_only_after_training_count_as_the_point_that_was_trained(family):
     inputs = ZetaPosterior(torch.linspace(-1, 1, 100).view(1, 100, 1).expand(2, -1, -1), torch.full((2, 1, 1), X_ERR))
-    y, noise, seeds = inputs.mean, torch.full((2, 1), 0.3), SeedSequence(0).spawn(2)
+    rows, likelihood = Rows(inputs, inputs.mean), NormalLikelihood(torch.full((2, 1), 0.3))
+    seeds = SeedSequence(0).spawn(2)
     draws, found = ZetaDraws.of("monte_carlo", 4, inputs), []
-    for posterior in (family(small_posterior().stack, 1.0), WeightPosterior(small_posterior().stack, 1.0)):
+    for posterior in (family(small_posterior().stack, 1.0), PointPosterior(small_posterior().stack, 1.0)):
         posterior.begin(Streams(seeds, CPU))
         for epoch in (1, 2):
             posterior.observe(epoch, 2)
-        posterior.finish(inputs, y, noise, draws, Streams(seeds, CPU))
+        posterior.finish(rows, likelihood, draws, Streams(seeds, CPU))
         assert bool(posterior.draw(Streams(seeds, CPU), 1)) == isinstance(posterior, family)
-        found.append(zeta_diagnostics(posterior, inputs, y, noise, draws, Streams(seeds, CPU)))
+        found.append(zeta_diagnostics(posterior, rows, likelihood, draws, Streams(seeds, CPU)))
     torch.testing.assert_close(found[0].gap, found[1].gap)
     torch.testing.assert_close(found[0].ess, found[1].ess)
 

@@ -12,7 +12,7 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 from eiv import EiVRegressor, MixturePrior, NormalPrior
-from eiv.posteriors import FAMILIES, BernoulliDropout, MeanField, Theta, WeightPosterior
+from eiv.posteriors import FAMILIES, BernoulliDropout, MeanField, PointPosterior, Theta
 from eiv.streams import Purpose, Streams, network_seeds
 from eiv.validation import option
 from test_networks import SmallConv
@@ -196,7 +196,7 @@ def test_what_cannot_be_exported(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("base", [WeightPosterior, BernoulliDropout, MeanField])
+@pytest.mark.parametrize("base", [PointPosterior, BernoulliDropout, MeanField])
 def test_a_family_that_the_export_does_not_know_is_refused(base, tmp_path, monkeypatch):
     """It would come out as a point, or as the family that it is derived from."""
 

@@ -9,16 +9,21 @@ from numpy.random import SeedSequence
 from torch import nn
 
 from conftest import CPU
-from eiv.inputs import ZetaPosterior
+from eiv.inputs import Rows, ZetaPosterior
+from eiv.likelihoods import NOISE_RULES, NormalLikelihood
 from eiv.mlp import MLPStack, fast_stack
 from eiv.networks import NetworkStack, paper_network
-from eiv.objective import add_loss_gradient, loss, noise_constant
+from eiv.objective import bound, loss
 from eiv.optim import FlatAdam
 from eiv.posteriors import BernoulliDropout
 from eiv.streams import Streams
-from eiv.training import Schedule, _MLPStep, train
+from eiv.training import Batch, Schedule, _MLPStep, train
 
 SEEDS = SeedSequence(0).spawn(3)
+
+
+def normal(rule="rmse"):
+    return NormalLikelihood(torch.full((3, 1), 0.5, dtype=torch.float64), NOISE_RULES[rule])
 
 
 def networks(n_outputs=1, activation=None, dtype=torch.float64):
@@ -41,15 +46,15 @@ def test_gradients_are_those_of_autograd(activation, n_outputs, n_zeta):
     assert isinstance(fast, MLPStack)
     draw = BernoulliDropout(fast, 1.0).draw(Streams(SEEDS, CPU, torch.float64), 6)
     zeta, y = torch.randn(3, 6, n_zeta, 2, dtype=torch.float64), torch.randn(3, 6, n_outputs, dtype=torch.float64)
-    y_noise = torch.rand(3, n_outputs, dtype=torch.float64) + 0.2
-    value = loss(plain(draw, zeta), y, y_noise, torch.zeros(3), 6)
+    likelihood = NormalLikelihood(torch.rand(3, n_outputs, dtype=torch.float64) + 0.2)
+    value = loss(-bound(likelihood, plain(draw, zeta), y), torch.zeros(3), 6)
     expected = torch.autograd.grad(value.sum(), list(plain.parameters.values()))
     total = torch.zeros(3, dtype=torch.float64)
     with torch.no_grad():
-        df = add_loss_gradient(fast.forward(draw, zeta), y, 1 / y_noise, total, weight=1.0)
+        df = likelihood.add_loss_gradient(fast.forward(draw, zeta), y, None, total, weight=1.0)
         gradients = [torch.full_like(parameter, torch.nan) for parameter in expected]
         fast.backward(df, gradients)
-    torch.testing.assert_close(total + noise_constant(y_noise), value.detach())
+    torch.testing.assert_close(total + likelihood.constant(), value.detach())
     for found, wanted in zip(gradients, expected, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
@@ -112,12 +117,12 @@ def test_evaluation_without_gradients_is_the_same(n_inputs_a_draw):
 def test_training_ends_with_the_weights_of_the_general_path(x_err):
     x = torch.linspace(-1, 1, 3 * 50 * 2, dtype=torch.float64).reshape(3, 50, 2)
     inputs = ZetaPosterior(x, torch.full((3, 1, 2), x_err, dtype=torch.float64))
-    schedule = Schedule(epochs=4, batch_size=16, learning_rate=1e-2, n_zeta=5, y_noise_init=0.5, y_noise_every=2)
+    schedule = Schedule(epochs=4, batch_size=16, learning_rate=1e-2, n_zeta=5, renew_every=2)
     ends = []
     for stack in (networks(), fast_stack(networks())):
         posterior = BernoulliDropout(stack, 0.1)
-        result = train(posterior, inputs, x.sum(2, keepdim=True), schedule, SEEDS)
-        ends.append([*posterior.parameters, result.y_noise])
+        result = train(posterior, Rows(inputs, x.sum(2, keepdim=True)), normal(), schedule, SEEDS)
+        ends.append([*posterior.parameters, result.likelihood.state["y_noise"]])
     for general, fast in zip(*ends, strict=True):
         torch.testing.assert_close(general, fast, rtol=1e-9, atol=1e-9)
 
@@ -128,15 +133,17 @@ def test_moving_the_weights_network_by_network_changes_nothing(activation):
     x = torch.linspace(-1, 1, 3 * 50 * 2, dtype=torch.float64).reshape(3, 50, 2)
     whole, piecewise = (fast_stack(networks(activation=activation)) for _ in range(2))
     draw = BernoulliDropout(whole, 1.0).draw(Streams(SEEDS, CPU, torch.float64), 50)
-    steps = [
-        _MLPStep(BernoulliDropout(stack, 1.0), 50, FlatAdam(list(stack.parameters.values()), 0.01, 0.1), stack)
-        for stack in (whole, piecewise)
-    ]
+    likelihood = NormalLikelihood(torch.ones(3, 1, dtype=torch.float64))
+    steps = []
+    for stack in (whole, piecewise):
+        adam = FlatAdam(list(stack.parameters.values()), 0.01, 0.1)
+        steps.append(_MLPStep(BernoulliDropout(stack, 1.0), likelihood, 50, adam, stack))
     steps[1].piecewise = True
     piecewise.round_weights()
+    batch = Batch(x.unsqueeze(2), x[..., :1], None, None, draw)
     for _ in range(5):
         for step in steps:
-            step(draw, x.unsqueeze(2), x[..., :1], torch.ones(3, 1, dtype=torch.float64), x.new_zeros(3))
+            step(batch, x.new_zeros(3))
     for a, b in zip(whole.parameters.values(), piecewise.parameters.values(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
@@ -159,9 +166,9 @@ def test_memory_does_not_grow_over_a_long_training():
             held.append(int(file.read().split()[1]) * resource.getpagesize() / 2**20)
 
     x = torch.randn(3, 64, 2, dtype=torch.float64)
-    schedule = Schedule(epochs=1200, batch_size=32, learning_rate=1e-3, n_zeta=5, y_noise_init=0.5, y_noise_every=20)
+    schedule = Schedule(epochs=1200, batch_size=32, learning_rate=1e-3, n_zeta=5, renew_every=20)
     inputs = ZetaPosterior(x, torch.full((3, 1, 2), 0.1, dtype=torch.float64))
-    train(BernoulliDropout(fast_stack(networks()), 0.1), inputs, x[..., :1], schedule, SEEDS, report)
+    train(BernoulliDropout(fast_stack(networks()), 0.1), Rows(inputs, x[..., :1]), normal(), schedule, SEEDS, report)
     assert max(held[600:]) - max(held[:600]) < 10
 
 
@@ -169,7 +176,8 @@ def test_buffers_do_not_grow_and_do_not_travel():
     stack = fast_stack(networks())
     posterior = BernoulliDropout(stack, 0.1)
     x = torch.randn(3, 50, 2, dtype=torch.float64)
-    schedule = Schedule(epochs=5, batch_size=16, learning_rate=1e-3, n_zeta=2, y_noise_init=0.5, y_noise_every=2)
-    train(posterior, ZetaPosterior(x, torch.full((3, 1, 2), 0.1, dtype=torch.float64)), x[..., :1], schedule, SEEDS)
+    schedule = Schedule(epochs=5, batch_size=16, learning_rate=1e-3, n_zeta=2, renew_every=2)
+    rows = Rows(ZetaPosterior(x, torch.full((3, 1, 2), 0.1, dtype=torch.float64)), x[..., :1])
+    train(posterior, rows, normal(), schedule, SEEDS)
     assert len(stack._spaces) == 2  # whole minibatches and the smaller last one
     assert not pickle.loads(pickle.dumps(stack))._spaces

@@ -8,9 +8,11 @@ from torch import nn
 
 from eiv import EiVRegressor
 from eiv.inputs import ZetaDraws, ZetaPosterior
+from eiv.likelihoods import NOISE_RULES
+from eiv.likelihoods.noise import _unless_unseen_disagree
 from eiv.metrics import coverage
 from eiv.settings import RECIPES, Settings, settings_for
-from eiv.training import Schedule, _unless_unseen_disagree
+from eiv.training import Schedule
 
 FAST = {"hidden_units": 16, "n_hidden": 2, "n_theta": 10, "random_state": 0, "device": "cpu"}
 
@@ -123,7 +125,11 @@ def test_the_error_of_f_is_not_counted_twice():
 
 
 def test_sigma_y_falls_slowly_until_the_end():
-    schedule = Schedule(10, 8, 1e-3, 5, 0.5, y_noise_every=3, y_noise_rule="likelihood")
-    assert [epoch for epoch in range(1, 11) if schedule.renews_noise(epoch)] == [3, 6, 9]
-    assert [schedule.least_share(epoch) for epoch in (3, 6, 9)] == [0.8, 0.8, 0.0]
-    assert Schedule(10, 8, 1e-3, 5, 0.5, y_noise_every=3).least_share(3) == 0.0
+    schedule = Schedule(10, 8, 1e-3, 5, renew_every=3)
+    assert [epoch for epoch in range(1, 11) if schedule.renews(epoch)] == [3, 6, 9]
+    assert [schedule.is_last_renewal(epoch) for epoch in (3, 6, 9)] == [False, False, True]
+    assert {name: rule.least_share for name, rule in NOISE_RULES.items()} == {
+        "rmse": 0.0,
+        "residual": 0.0,
+        "likelihood": 0.8,
+    }

@@ -306,19 +306,21 @@ def test_the_estimator_hands_its_settings_on(line, monkeypatch):
     X, y = line
     seen = []
 
-    def spy(posterior, inputs, y, schedule, seeds, *rest, **known):
-        result = train(posterior, inputs, y, schedule, seeds, *rest, **known)
-        seen.append((posterior, inputs, schedule, result))
+    def spy(posterior, rows, likelihood, schedule, seeds, *rest):
+        result = train(posterior, rows, likelihood, schedule, seeds, *rest)
+        seen.append((posterior, rows, likelihood, schedule, result))
         return result
 
     monkeypatch.setattr("eiv.fitting.train", spy)
     errors = np.linspace(0.1, 0.5, 40)[:, None]
     settings = FAST | {"n_zeta": 7, "weight_penalty": 3.0, "y_noise_init": 0.4}
     model = EiVRegressor(standardise=False, n_networks=2, **settings, recipe="paper").fit(X, y, X_err=errors)
-    posterior, inputs, schedule, result = seen[0]
-    assert (schedule.n_zeta, schedule.y_noise_init, posterior.weight_penalty) == (7, 0.4, 3.0)
-    np.testing.assert_allclose(inputs.std[1].cpu(), errors, rtol=1e-6)
-    np.testing.assert_allclose(model.y_noise_, result.y_noise.square().mean(0).sqrt().cpu(), rtol=1e-6)
+    posterior, rows, likelihood, schedule, result = seen[0]
+    assert (schedule.n_zeta, posterior.weight_penalty) == (7, 3.0)
+    assert likelihood.y_noise.flatten().tolist() == pytest.approx([0.4, 0.4])
+    np.testing.assert_allclose(rows.inputs.std[1].cpu(), errors, rtol=1e-6)
+    y_noise = result.likelihood.state["y_noise"]
+    np.testing.assert_allclose(model.y_noise_, y_noise.square().mean(0).sqrt().cpu(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -7,7 +7,7 @@ from numpy.random import SeedSequence
 
 from conftest import small_posterior
 from eiv.inputs import MixturePrior, ZetaPosterior
-from eiv.posteriors import Spread, WeightPosterior
+from eiv.posteriors import PointPosterior, Spread
 from eiv.sampling import BlockSampler, LiteralSampler
 
 SEEDS = SeedSequence(0).spawn(2)
@@ -35,23 +35,24 @@ def test_networks_have_weight_draws_of_their_own():
             assert not torch.equal(masks[0], masks[1])
 
 
-class LineWithOffsets:
-    """f = theta + slope * zeta with a known spread of theta, slopes and means that differ between networks."""
+class LineWithOffsets(PointPosterior):
+    """f = theta + slope * zeta with a known scatter of theta, slopes and means that differ between networks."""
 
-    def __init__(self, posterior, spread=0.7, slopes=(1.0, 2.0), means=(0.0, 1.0)):
-        self.stack, self.parameters, self.spread = posterior.stack, posterior.parameters, spread
+    def __init__(self, stack, scatter=0.7, slopes=(1.0, 2.0), means=(0.0, 1.0)):
+        super().__init__(stack, weight_penalty=1.0)
+        self.scatter = scatter
         self.slopes, self.means = (torch.tensor(v, dtype=torch.float64)[:, None, None, None] for v in (slopes, means))
 
     def draw(self, streams, n_draws):
         return {"theta": streams.normal(n_draws)}
 
     def evaluate(self, draw, zeta):
-        return self.means + self.spread * draw["theta"][:, :, None, None] + self.slopes * zeta
+        return self.means + self.scatter * draw["theta"][:, :, None, None] + self.slopes * zeta
 
 
 def test_moments_of_a_prediction_are_unbiased():
     """2,000 small predictions of one row: the mean of each part within four standard errors of the truth."""
-    posterior = LineWithOffsets(small_posterior(2, dtype=torch.float64))
+    posterior = LineWithOffsets(small_posterior(2, dtype=torch.float64).stack)
     place = ZetaPosterior(torch.full((1, 1), 0.3, dtype=torch.float64), torch.full((1, 1), 0.5, dtype=torch.float64))
     found = []
     for seed in range(2000):
@@ -103,7 +104,7 @@ def test_blocks_have_zetas_of_their_own():
     assert len(zeta[:, 0].unique()) == 100
 
 
-class Curved(WeightPosterior):
+class Curved(PointPosterior):
     """f = w . (1, zeta, zeta^2 sin 3 zeta) with w ~ N((0, 1, 1), C): everything about it is known at each zeta."""
 
     covariance = torch.tensor([[0.04, 0.01, 0.0], [0.01, 0.09, 0.02], [0.0, 0.02, 0.05]], dtype=torch.float64)
@@ -147,7 +148,7 @@ def test_moments_of_a_curved_function_against_quadrature(closed):
     aleatoric = ((mean[..., 0] - m[:, None]) ** 2 * weights).sum(1)
     epistemic = (spread.variance[..., 0] * weights).sum(1)
     if not closed:
-        posterior = ByDraws(posterior)
+        posterior = ByDraws(posterior.stack, 1.0)
     found = [
         BlockSampler(posterior, 1, 100, 5, SeedSequence(i).spawn(1)).sample(rows, False).moments for i in range(60)
     ]
@@ -161,16 +162,10 @@ def test_moments_of_a_curved_function_against_quadrature(closed):
             assert ((values.mean(0) / truth - 1).abs() < (bands if closed else 0.08)).all()
 
 
-class ByDraws:
-    """The same family for those who know nothing of its closed form."""
+class ByDraws(Curved):
+    """The same family without its closed form."""
 
-    def __init__(self, family):
-        self.stack, self.parameters, self.draw, self.evaluate = (
-            family.stack,
-            family.parameters,
-            family.draw,
-            family.evaluate,
-        )
+    in_closed_form = False
 
 
 def test_draws_have_the_moments_of_the_prediction_and_those_of_the_family():
@@ -184,26 +179,20 @@ def test_draws_have_the_moments_of_the_prediction_and_those_of_the_family():
     assert found.draws.shape == (500, 5, 1)
     torch.testing.assert_close(found.draws.mean(0), found.moments.mean)
     torch.testing.assert_close(found.draws.var(0, correction=0), found.moments.variance)
-    many = BlockSampler(ByDraws(posterior), 1, 100_000, 20, SEEDS[:1]).sample(rows, True).draws
+    many = BlockSampler(ByDraws(posterior.stack, 1.0), 1, 100_000, 20, SEEDS[:1]).sample(rows, True).draws
     for level in (0.05, 0.5, 0.95):
         gap = (found.draws.quantile(level, dim=0) - many[::20].quantile(level, dim=0)).abs()
         assert (gap < 0.3 * found.moments.variance.sqrt()).all()
 
 
 def test_literal_sampler_shares_a_rows_zetas_between_all_thetas():
-    class Identity:
+    class Identity(PointPosterior):
         """f = zeta, whatever the weights."""
-
-        def __init__(self, posterior):
-            self.stack, self.parameters = posterior.stack, posterior.parameters
-
-        def draw(self, streams, n_draws):
-            return {}
 
         def evaluate(self, draw, zeta):
             return zeta
 
-    literal = LiteralSampler(Identity(small_posterior(2, dtype=torch.float64)), 1, 50, 5, SEEDS)
+    literal = LiteralSampler(Identity(small_posterior(2, dtype=torch.float64).stack, 1.0), 1, 50, 5, SEEDS)
     draws = literal.sample(inputs(), True).draws.unflatten(0, (100, 5))
     assert torch.equal(draws, draws[:1].expand_as(draws))
     assert len(draws[0].unique()) == 30

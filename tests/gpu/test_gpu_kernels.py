@@ -12,7 +12,7 @@ import torch
 
 from eiv import EiVRegressor, kernels
 from eiv.graphs import own_stream
-from eiv.objective import add_loss_gradient
+from eiv.likelihoods import NormalLikelihood
 from eiv.optim import FlatAdam
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")]
@@ -98,7 +98,7 @@ def test_loss(layout, n_outputs):
     labels, start = numbers(S, n_rows, 5, n_outputs, seed=2), numbers(S, seed=3)
     for y in (labels[:, :, 3], layout(labels[:, :, 3].contiguous()), labels[:1, :, 2].expand(S, -1, -1)):
         reference, total = start.double(), start.clone()
-        wanted = add_loss_gradient(f.double(), y.double(), 1 / noise.double(), reference, 0.7)
+        wanted = NormalLikelihood(noise.double()).add_loss_gradient(f.double(), y.double(), None, reference, 0.7)
         given = layout(f.flatten(2)).unflatten(2, (n_zeta, n_outputs)) if layout is offset else layout(f)
         found = kernels.add_loss_gradient(given, y, layout((1 / noise)[:, None]).squeeze(1), total, 0.7)
         assert_close(found, wanted)

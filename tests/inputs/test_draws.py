@@ -10,7 +10,8 @@ from torch.distributions import Normal
 
 from conftest import CPU
 from eiv.inputs import ZETA_DRAWS, MixturePrior, ZetaDraws, ZetaPosterior
-from eiv.objective import add_loss_gradient, bound
+from eiv.likelihoods import NormalLikelihood
+from eiv.objective import bound
 from eiv.quadrature import Quadrature
 from eiv.streams import Streams
 
@@ -31,10 +32,9 @@ def error_of_the_bound(kind, n_zeta, n_noisy=1, seed=0):
     draws = ZetaDraws.of(kind, n_zeta, posterior)
     zeta = posterior.draw(draws.base(Streams(SeedSequence(seed).spawn(1), CPU, torch.float64), N_ROWS))
     f = (zeta * SLOPES).sum(-1, keepdim=True)
-    y_noise = torch.full((1, 1), Y_NOISE, dtype=torch.float64)
-    found = torch.stack(
-        [bound(f[:, [i]], y[:, [i]], y_noise, draws.quadrature(f.dtype)) for i in range(N_ROWS)]
-    ).squeeze(1)
+    likelihood, rule = NormalLikelihood(torch.full((1, 1), Y_NOISE, dtype=torch.float64)), draws.quadrature(f.dtype)
+    rows = [bound(likelihood, f[:, [i]], y[:, [i]], None, rule) for i in range(N_ROWS)]
+    found = torch.stack(rows).squeeze(1)
     return (found - exact.log_prob(y)[0, :, 0]).abs().median().item(), zeta.shape[2]
 
 
@@ -107,14 +107,16 @@ def test_what_quadrature_cannot_do_is_refused():
 def test_interpolation_reaches_a_likelihood_that_zetas_of_their_own_miss():
     """On a curved f, with sigma_y a twentieth of what the error of x moves f by, against a fine sum."""
     x = torch.linspace(-1, 1, 101, dtype=torch.float64).reshape(1, -1, 1)
-    posterior, y_noise = ZetaPosterior(x, torch.full((1, 1, 1), 0.1).double()), torch.full((1, 1), 0.03).double()
+    posterior = ZetaPosterior(x, torch.full((1, 1, 1), 0.1).double())
+    likelihood = NormalLikelihood(torch.full((1, 1), 0.03).double())
     y = torch.sin(6 * (x + 0.07))
 
     def value(kind, n_zeta):
         draws = ZetaDraws.of(kind, n_zeta, posterior)
         base = draws.base(Streams(SeedSequence(0).spawn(1), CPU, torch.float64), x.shape[1])
         f = torch.sin(6 * posterior.draw(base))
-        rows = [bound(f[:, [i]], y[:, [i]], y_noise, draws.quadrature(f.dtype)) for i in range(x.shape[1])]
+        rule = draws.quadrature(f.dtype)
+        rows = [bound(likelihood, f[:, [i]], y[:, [i]], None, rule) for i in range(x.shape[1])]
         return torch.cat(rows)
 
     exact = value("interpolated", 201)
@@ -129,10 +131,11 @@ def test_gradient_with_weights_is_that_of_autograd(dtype, between):
     between = None if between is None else between.to(dtype)
     rule = Quadrature(torch.randn(4 if between is None else 7, dtype=dtype), between)
     y_noise = torch.rand(2, 2, dtype=dtype) + 0.2
-    value = bound(f, y, y_noise, rule)
+    likelihood = NormalLikelihood(y_noise)
+    value = bound(likelihood, f, y, None, rule)
     value.sum().backward()
     total = torch.zeros(2, dtype=dtype)
-    gradient = add_loss_gradient(f.detach().clone(), y, 1 / y_noise, total, 1.0, rule)
+    gradient = likelihood.add_loss_gradient(f.detach().clone(), y, None, total, 1.0, rule)
     torch.testing.assert_close(gradient, -f.grad)
     constant = (y_noise.log() + 0.5 * torch.log(torch.tensor(2 * torch.pi, dtype=dtype))).sum(1)
     torch.testing.assert_close(total + constant, -value.detach())

@@ -11,9 +11,10 @@ from sklearn.base import clone
 from torch import nn
 
 from eiv import EiVRegressor, NormalPrior, fit_splits
+from eiv.likelihoods import NormalLikelihood
 from eiv.mlp import MLPStack
-from eiv.objective import loss
-from eiv.posteriors import FAMILIES
+from eiv.objective import bound, loss
+from eiv.posteriors import FAMILIES, PointPosterior, WeightPosterior
 from eiv.streams import Streams
 
 every_family = pytest.mark.parametrize("name", NAMES)
@@ -37,7 +38,7 @@ def test_training_by_hand_ends_where_autograd_does(name, x_err):
         posterior = small(name, fast=fast)
         assert isinstance(posterior.stack, MLPStack) == fast
         result = trained(posterior, x_err=x_err)
-        ends.append([*posterior.parameters, result.y_noise, *posterior.state.values()])
+        ends.append([*posterior.parameters, result.likelihood.state["y_noise"], *posterior.state.values()])
     for a, b in zip(*ends, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
 
@@ -62,13 +63,35 @@ def test_the_zetas_of_a_row_share_its_theta(name, dtype):
 
 
 @every_family
+@pytest.mark.parametrize("theta_axis", [1, 2])
+def test_theta_as_in_training_is_the_point_of_families_that_train_one(name, theta_axis):
+    posterior = ready(name)
+    zeta = torch.randn(3, 6, 4, 5, 2, dtype=torch.float64)
+    with torch.no_grad():
+        f, drawn = (
+            posterior.evaluate_rows(streams(dtype=torch.float64), zeta, theta_axis, as_trained=as_trained)
+            for as_trained in (True, False)
+        )
+        point = posterior.stack(posterior._no_masks(), zeta.flatten(1, 3).unsqueeze(1)).reshape(f.shape)
+    assert f.shape == (3, 6, 4, 5, 1)
+    if name in AT_THE_END:
+        assert posterior.draw_as_in_training(streams(dtype=torch.float64), 2) == {}
+        torch.testing.assert_close(f, point)
+        assert not torch.equal(f, drawn)
+    else:
+        assert torch.equal(f, drawn)
+        assert torch.allclose(f, point) == (name == "ensemble")
+
+
+@every_family
 def test_gradients_are_finite_and_reach_all_of_phi(name, dtype):
     posterior = small(name, dtype=dtype)
     posterior.begin(streams(dtype=dtype))
     n_draws = 1 if posterior.shares_draws else 8
     zeta, y = torch.randn(3, 8, 5, 2, dtype=dtype), torch.randn(3, 8, 1, dtype=dtype)
     f = posterior.evaluate(posterior.draw(streams(dtype=dtype), n_draws), zeta)
-    loss(f, y, torch.full((3, 1), 0.5, dtype=dtype), posterior.kl(), 100).sum().backward()
+    likelihood = NormalLikelihood(torch.full((3, 1), 0.5, dtype=dtype))
+    loss(-bound(likelihood, f, y), posterior.kl(), 100).sum().backward()
     for value in posterior.parameters:
         assert value.grad.dtype == dtype
         assert value.grad.isfinite().all()
@@ -186,6 +209,27 @@ def test_dropout_families_need_a_dropout_layer(name):
 def test_an_ensemble_needs_members(line):
     with pytest.raises(ValueError, match=r"n_networks must be 2 at least for posterior='ensemble'.*got 1"):
         EiVRegressor(posterior="ensemble", recipe="paper").fit(*line)
+
+
+@pytest.mark.parametrize("missing", ["draw", "theta", "kl"])
+def test_a_family_without_one_of_the_papers_requirements_cannot_be_made(missing):
+    stack = small("ensemble").stack
+    methods = {name: getattr(PointPosterior, name) for name in ("draw", "theta", "kl")}
+    assert isinstance(type("Whole", (WeightPosterior,), methods)(stack, 1.0), WeightPosterior)
+    del methods[missing]
+    with pytest.raises(TypeError, match=f"abstract method '?{missing}'?"):
+        type("Incomplete", (WeightPosterior,), methods)(stack, 1.0)
+
+
+@every_family
+def test_the_closed_form_is_there_or_missed(name):
+    posterior, zeta = ready(name), torch.randn(3, 6, 2, dtype=torch.float64)
+    if posterior.in_closed_form:
+        assert posterior.mean(zeta).shape == posterior.spread(zeta).variance.shape == (3, 6, 1)
+        return
+    for missed in (posterior.mean, posterior.spread):
+        with pytest.raises(NotImplementedError, match=f"{type(posterior).__name__} knows no .* in closed form"):
+            missed(zeta)
 
 
 def test_the_families_are_these():

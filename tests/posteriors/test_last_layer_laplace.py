@@ -7,7 +7,8 @@ from torch import nn
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from conftest import CPU
-from eiv.inputs import ZetaDraws, ZetaPosterior
+from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
+from eiv.likelihoods import NormalLikelihood
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import LastLayerLaplace
 from eiv.quadrature import Quadrature
@@ -38,7 +39,7 @@ def test_linear_regression_is_exact():
 def test_with_errors_in_x_it_has_the_information_of_the_exact_likelihood():
     """A line under errors in x: y ~ N(w x + b, v) with v = sigma_y^2 + w^2 sigma_x^2, whose information is known."""
     x = torch.tensor(np.random.default_rng(0).uniform(-2, 2, (1, 8000, 1)))
-    x_err, y_noise, w = 0.3, torch.tensor([[0.4]], dtype=F64), 1.5
+    x_err, likelihood, w = 0.3, NormalLikelihood(torch.tensor([[0.4]], dtype=F64)), 1.5
     seeds = SeedSequence(0).spawn(1)
     posterior = LastLayerLaplace(NetworkStack(lambda: nn.Linear(1, 1), 1, 1, seeds, CPU, F64), weight_penalty=0.5)
     for value, number in zip(posterior.parameters, (w, 0.1), strict=True):
@@ -49,7 +50,8 @@ def test_with_errors_in_x_it_has_the_information_of_the_exact_likelihood():
     exact = slopes.T @ slopes / variance + torch.eye(2, dtype=F64)
     exact[0, 0] += 8000 * (2 * w * x_err**2) ** 2 / (2 * variance**2)
     for kind, n_zeta in (("gauss_hermite", 40), ("interpolated", 16), ("sobol", 512)):
-        posterior.finish(inputs, 0 * x, y_noise, ZetaDraws.of(kind, n_zeta, inputs), Streams(seeds, CPU, F64))
+        draws = ZetaDraws.of(kind, n_zeta, inputs)
+        posterior.finish(Rows(inputs, 0 * x), likelihood, draws, Streams(seeds, CPU, F64))
         root = posterior.state["root"][0]
         # 32,000 labels: the squares of their slopes have a relative scatter of sqrt(2 / 32,000) at least.
         torch.testing.assert_close(torch.linalg.inv(root @ root.mT), exact, rtol=0.05, atol=0.01 * exact.max().item())
@@ -61,7 +63,7 @@ def test_with_errors_in_x_it_has_the_information_of_the_exact_likelihood():
 def test_drawn_zetas_of_several_features_have_it_too(n_features, x_err):
     """As above with v = sigma_y^2 + sum w_i^2 sigma_x^2, and zetas that are drawn."""
     x = torch.tensor(np.random.default_rng(0).uniform(-1, 1, (1, 2000, n_features)))
-    y_noise, seeds = torch.tensor([[0.2]], dtype=F64), SeedSequence(0).spawn(1)
+    likelihood, seeds = NormalLikelihood(torch.tensor([[0.2]], dtype=F64)), SeedSequence(0).spawn(1)
     stack = NetworkStack(lambda: nn.Linear(n_features, 1), n_features, 1, seeds, CPU, F64)
     posterior = LastLayerLaplace(stack, weight_penalty=0.5)
     for value, number in zip(posterior.parameters, (1.0, 0.1), strict=True):
@@ -72,7 +74,8 @@ def test_drawn_zetas_of_several_features_have_it_too(n_features, x_err):
     of_variance = torch.tensor([2 * x_err**2] * n_features + [0.0], dtype=F64)  # its slopes
     exact = slopes.T @ slopes / variance + torch.eye(n_features + 1, dtype=F64)
     exact += 2000 * torch.outer(of_variance, of_variance) / (2 * variance**2)
-    posterior.finish(inputs, 0 * x[..., :1], y_noise, ZetaDraws.of("informed", 32, inputs), Streams(seeds, CPU, F64))
+    rows, draws = Rows(inputs, 0 * x[..., :1]), ZetaDraws.of("informed", 32, inputs)
+    posterior.finish(rows, likelihood, draws, Streams(seeds, CPU, F64))
     found = posterior.state["root"][0].square().sum(0).sqrt()
     expected = torch.linalg.inv(exact).diagonal().sqrt()
     # 8,000 labels tell a standard deviation to sqrt(1 / 16,000); 256 zetas leave a bias of some per cent.
@@ -86,13 +89,11 @@ def test_slopes_are_those_of_autograd(between):
     stack = NetworkStack(lambda: paper_network(2, 3, 5, n_hidden=1), 2, 3, seeds, CPU, F64)
     posterior = LastLayerLaplace(stack, weight_penalty=0.5)
     zeta, y = torch.randn(2, 7, 4, 2, dtype=F64), torch.randn(2, 7, 3, dtype=F64)
-    noise, rule = (
-        torch.rand(2, 7, 3, dtype=F64) + 0.5,
-        Quadrature(torch.randn(9 if between is not None else 4), between),
-    )
+    likelihood, y_err = NormalLikelihood(torch.rand(2, 3, dtype=F64) + 0.3), torch.rand(2, 7, 3, dtype=F64)
+    noise, rule = likelihood.noise(y_err), Quadrature(torch.randn(9 if between is not None else 4), between)
     with torch.no_grad():
         features, head = posterior._features(zeta), posterior._head()
-        found = posterior._scores(features, y, noise, rule)
+        found = posterior._scores(features, y, likelihood, y_err, rule)
     for s, i in ((0, 0), (1, 6)):
 
         def value(flat, s=s, i=i):

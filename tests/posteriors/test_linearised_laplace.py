@@ -8,7 +8,8 @@ from torch.distributions import MultivariateNormal, kl_divergence
 from torch.func import functional_call, jacrev, jvp
 
 from conftest import CPU
-from eiv.inputs import ZetaPosterior
+from eiv.inputs import Rows, ZetaPosterior
+from eiv.likelihoods import NormalLikelihood
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import LastLayerLaplace, LinearisedLaplace
 from eiv.quadrature import Quadrature
@@ -35,8 +36,9 @@ def linearised(build, n_outputs=3, weight_penalty=0.5, finish=True):
     posterior = LinearisedLaplace(NetworkStack(build, 2, n_outputs, SEEDS, CPU, F64), weight_penalty)
     x = torch.randn(2, 30, 2, dtype=F64, generator=torch.Generator().manual_seed(0))
     if finish:
-        noise = torch.tensor([[0.3, 0.5, 0.7][:n_outputs]] * 2, dtype=F64)
-        posterior.finish(ZetaPosterior(x, 0 * x), x.new_zeros(2, 30, n_outputs), noise, None, Streams(SEEDS, CPU, F64))
+        likelihood = NormalLikelihood(torch.tensor([[0.3, 0.5, 0.7][:n_outputs]] * 2, dtype=F64))
+        rows = Rows(ZetaPosterior(x, 0 * x), x.new_zeros(2, 30, n_outputs))
+        posterior.finish(rows, likelihood, None, Streams(SEEDS, CPU, F64))
     return posterior
 
 
@@ -61,8 +63,8 @@ def test_another_sigma_y_changes_the_spread_along_the_same_directions():
     posterior = linearised(lambda: paper_network(2, 1, 6, n_hidden=2), n_outputs=1)
     before = {name: value.clone() for name, value in posterior.kept.items()}
     x = torch.randn(2, 30, 2, dtype=F64, generator=torch.Generator().manual_seed(0))
-    noise = torch.full((2, 1), 0.6, dtype=F64)
-    posterior.finish(ZetaPosterior(x, 0 * x), x.new_zeros(2, 30, 1), noise, None, Streams(SEEDS, CPU, F64))
+    likelihood = NormalLikelihood(torch.full((2, 1), 0.6, dtype=F64))
+    posterior.finish(Rows(ZetaPosterior(x, 0 * x), x.new_zeros(2, 30, 1)), likelihood, None, Streams(SEEDS, CPU, F64))
     for name in ("left", "right"):
         assert torch.equal(posterior.kept[name], before[name])
 
@@ -116,10 +118,11 @@ def test_with_many_directions_it_is_that_of_all_weights(monkeypatch):
 def test_slopes_are_those_of_autograd(between):
     posterior = linearised(Twice)
     zeta, y = torch.randn(2, 7, 4, 2, dtype=F64), torch.randn(2, 7, 3, dtype=F64)
-    noise = torch.rand(2, 7, 3, dtype=F64) + 0.5
+    likelihood, y_err = NormalLikelihood(torch.rand(2, 3, dtype=F64) + 0.3), torch.rand(2, 7, 3, dtype=F64)
+    noise = likelihood.noise(y_err)
     rule = Quadrature(torch.randn(9 if between is not None else 4), between)
     features, head = posterior._features(zeta), posterior._head()
-    found = posterior._scores(features, y, noise, rule)
+    found = posterior._scores(features, y, likelihood, y_err, rule)
     for s, i in ((0, 0), (1, 6)):
 
         def value(flat, s=s, i=i):
@@ -158,8 +161,8 @@ def test_it_knows_what_the_last_layer_alone_does_not():
     for family in (LastLayerLaplace, LinearisedLaplace):
         posterior = family(NetworkStack(lambda: paper_network(2, 1, 12, n_hidden=2), 2, 1, SEEDS, CPU, F64), 0.5)
         x = torch.randn(2, 30, 2, dtype=F64, generator=torch.Generator().manual_seed(0))
-        noise = torch.full((2, 1), 0.3, dtype=F64)
-        posterior.finish(ZetaPosterior(x, 0 * x), 0 * x[..., :1], noise, None, Streams(SEEDS, CPU, F64))
+        likelihood = NormalLikelihood(torch.full((2, 1), 0.3, dtype=F64))
+        posterior.finish(Rows(ZetaPosterior(x, 0 * x), 0 * x[..., :1]), likelihood, None, Streams(SEEDS, CPU, F64))
         last, hidden = posterior._features(4 * x[:, :, None])  # away from the data too
         roots = torch.cat([last, hidden.squeeze(3)], dim=3)[:, :, 0] @ posterior.kept["root"]
         both.append(roots.square().sum(2))

@@ -13,7 +13,7 @@ def test_moments_are_those_of_the_last_quarter_of_the_path():
             value.data.normal_()
         posterior.observe(epoch, 40)
         path.append({name: value.detach().clone() for name, value in posterior.stack.parameters.items()})
-    posterior.finish(None, None, None, None, streams())
+    posterior.finish(None, None, None, streams())
     for name, mean in posterior.stack.parameters.items():
         last = torch.stack([values[name] for values in path[30:]])
         torch.testing.assert_close(mean.detach(), last.mean(0))
