@@ -1,0 +1,58 @@
+"""Labels of a prediction: quantiles, samples and parts of normal noise about draws of f."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+
+from eiv.likelihoods import Labels, NormalLabels, NormalLikelihood
+
+
+@pytest.fixture
+def draws():
+    """200 draws of f for four rows and two outputs."""
+    return np.random.default_rng(0).standard_normal((200, 4, 2)) * [1.0, 10.0] + np.arange(4)[:, None]
+
+
+NOISE = np.array([[0.5, 2.0], [0.1, 0.1], [3.0, 30.0], [1e-3, 1.0]])
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_quantiles_invert_the_mixture_of_normals(draws, shape):
+    levels = np.array([0.025, 0.5, 0.9])[: shape[0] if shape else 1].reshape(shape)
+    found = NormalLabels(NOISE).quantile(draws, levels)
+    assert found.shape == (*shape, 4, 2)
+    below = norm.cdf((found.reshape(-1, 1, 4, 2) - draws) / NOISE).mean(1)
+    expected = np.broadcast_to(levels.reshape(-1, 1, 1), below.shape)
+    np.testing.assert_allclose(below, expected, atol=1e-9)
+
+
+def test_samples_scatter_about_the_draws_by_the_noise(draws):
+    """The standard deviation of 200 x 100 labels, within four standard errors."""
+    labels, random = NormalLabels(NOISE), np.random.default_rng(1)
+    found = np.stack([labels.sample(draws, random) - draws for _ in range(100)])
+    np.testing.assert_allclose(found.std((0, 1)) / NOISE, 1.0, rtol=4 * (1 / 40_000) ** 0.5)
+
+
+def test_those_of_some_rows(draws):
+    labels = NormalLabels(NOISE)
+    for rows in (slice(1, 3), np.array([3, 0]), np.array([True, False, True, False])):
+        part = labels[rows]
+        np.testing.assert_array_equal(part.std, NOISE[rows])
+        whole = labels.quantile(draws, np.array(0.3))
+        np.testing.assert_allclose(part.quantile(draws[:, rows], np.array(0.3)), whole[rows])
+
+
+def test_labels_without_their_methods_cannot_be_made():
+    with pytest.raises(TypeError, match="abstract methods"):
+        Labels()
+
+
+def test_those_of_a_likelihood_are_pooled_and_in_units_of_y():
+    """sigma_y of 3 and 4 in two networks: the root of 12.5, times the unit of y; known errors on top."""
+    likelihood = NormalLikelihood(torch.tensor([[3.0, 1.0], [4.0, 1.0]]))
+    np.testing.assert_allclose(likelihood.std(), [12.5**0.5, 1.0])
+    scale, y_err = np.array([10.0, 2.0]), np.array([[0.0, 1.5], [1.0, 0.0], [5.0, 5.0]])
+    sigma = np.array([10 * 12.5**0.5, 2.0])
+    np.testing.assert_allclose(likelihood.labels(scale, (3, 2)).std, np.broadcast_to(sigma, (3, 2)))
+    np.testing.assert_allclose(likelihood.labels(scale, (3, 2), y_err).std, np.hypot(sigma, y_err))
