@@ -1,6 +1,6 @@
 """The uncertainty budget against closed forms: linear functions, correlated errors, and a curved one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -229,7 +229,7 @@ def test_a_fit_with_a_posterior_of_the_users_own_has_a_budget(cube):
     X, y, _ = cube
     settings = FAST | {"epochs": 30, "n_theta": 100, "posterior": "ensemble", "n_networks": 2, "recipe": "paper"}
     own, plain = (EiVRegressor([0.1, 0.2, 0.0], input_prior=prior, **settings).fit(X, y) for prior in (Prior(), "flat"))
-    plain.posterior_ = own.posterior_
+    plain.model_ = replace(plain.model_, posterior=own.posterior_)
     found, expected = (model.predict_distribution(X, budget=True).budget() for model in (own, plain))
     assert (found["c"] == 0).all()
     # shares are ratios of variances with 80 degrees of freedom, correlated as both are from the same draws

@@ -23,22 +23,23 @@ Tolerances. The weights are float32 numbers on both sides, and random numbers ar
 import copy
 import os
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from eiv.noise import with_known_errors
 from numpy.random import SeedSequence
 from torch import nn
 
 from eiv import EiVRegressor, FlatPrior, MixturePrior
 from eiv.fitting import new_posterior
 from eiv.graphs import matmul_precision
-from eiv.inputs import ZETA_DRAWS, ZetaDraws, ZetaPosterior
+from eiv.inputs import ZETA_DRAWS, Rows, ZetaDraws, ZetaPosterior
 from eiv.inputs.zeta import stack_posteriors
+from eiv.likelihoods import NormalLikelihood
 from eiv.posteriors import FAMILIES
-from eiv.streams import Streams, network_seeds
-from eiv.training import _step_for
+from eiv.streams import Streams
+from eiv.training import Batch, _step_for
 
 DEVICE = torch.device(os.environ.get("EIV_TEST_DEVICE", "cuda"))
 pytestmark = [
@@ -107,16 +108,28 @@ def model_of(family, inputs, network, y_err=None, **changes):
     return model, X, y, errors
 
 
-def fresh(model, device, dtype, precision="auto"):
-    """The posterior as training begins with it, the same weights everywhere."""
-    like = copy.copy(model).set_params(dtype="float64")
-    seeds = network_seeds(model._seed, 2)
-    start = new_posterior(like, seeds, CPU)
-    there = copy.copy(model).set_params(dtype=str(dtype).removeprefix("torch."), precision=precision)
-    found = new_posterior(there, seeds, device)
+def fresh(model, family, device, dtype, precision="auto"):
+    """The posterior of a family as training begins with it, the same weights everywhere."""
+    start = untrained(model, CPU, posterior=family, dtype="float64")
+    there = {"dtype": str(dtype).removeprefix("torch."), "precision": precision}
+    found = untrained(model, device, posterior=family, **there)
     _copy(start, found)
     found.begin(Streams(SeedSequence(5).spawn(2), device, dtype, portable=True))
     return found
+
+
+def untrained(model, device, **changes):
+    """The weight posterior of fresh networks with the seeds of a model."""
+    fitted = model.model_
+    settings = replace(fitted.settings, **changes)
+    return new_posterior(settings, fitted.n_features, fitted.n_outputs, fitted.seeds, device)
+
+
+def with_posterior(model, posterior):
+    """The same model with another weight posterior."""
+    other = copy.copy(model)
+    other.model_ = replace(model.model_, posterior=posterior)
+    return other
 
 
 def _copy(source, target):
@@ -130,17 +143,15 @@ def _copy(source, target):
 def zetas_of(model, X, errors):
     """The posterior of zeta for two networks, standardised, on the CPU in float64."""
     given = np.zeros((1, 3)) if errors is None else np.atleast_2d(errors)
-    return stack_posteriors([model._zeta_posterior(X, given, CPU, torch.float64)] * 2)
+    return stack_posteriors([model.model_.zeta_posterior(X, given, CPU, torch.float64)] * 2)
 
 
 def twin(model):
     """The same model on the device in float32."""
-    other = copy.copy(model).set_params(dtype="float32", device=str(DEVICE))
-    posterior = new_posterior(other, network_seeds(model._seed, model.n_networks), DEVICE)
+    posterior = untrained(model, DEVICE, dtype="float32")
     _copy(model.posterior_, posterior)
     posterior.load_state(model.posterior_.state)
-    other.posterior_ = posterior
-    return other
+    return with_posterior(model, posterior)
 
 
 def assert_same(found, wanted, y, family):
@@ -166,17 +177,18 @@ def standard(y):
 NOISE = torch.tensor([[0.4, 0.3], [0.5, 0.6]], dtype=torch.float64)
 
 
-def gradient(posterior, zeta, labels, noise, levels=None, quadrature=None):
+def gradient(posterior, zeta, labels, levels=None, quadrature=None, y_err=None):
     """The gradient of the data's part of eq. (mcloss) in all weights, and its value for each network."""
     like = posterior.parameters[0]
     device, dtype, n_rows = like.device, like.dtype, labels.shape[1]
     streams = Streams(SeedSequence(2).spawn(2), device, dtype, portable=True)
     draw = {} if posterior.trains_a_point else posterior.draw(streams, 1 if posterior.shares_draws else n_rows)
-    step, total = _step_for(posterior, 0.0, n_rows), torch.zeros(2, device=device, dtype=dtype)
+    step = _step_for(posterior, NormalLikelihood(NOISE.to(device, dtype)), 0.0, n_rows)
     step.quadrature, step.piecewise = quadrature, False  # the gradient is to be found whole
-    values = [None if value is None else value.to(device, dtype) for value in (zeta, labels, 1 / noise, levels)]
+    values = [None if value is None else value.to(device, dtype) for value in (zeta, labels, y_err, levels)]
+    total = torch.zeros(2, device=device, dtype=dtype)
     with matmul_precision(device, "float32"):
-        step(draw, *values[:3], total, values[3])
+        step(Batch(*values, draw), total)
     return torch.cat([adam.gradient for adam in step.adams]).double().cpu(), total.double().cpu()
 
 
@@ -208,7 +220,6 @@ def test_gradients_of_a_step(family, inputs, network, kind):
         pytest.skip("this way needs one noisy feature, and exact inputs need none")
     X, y, errors = table(inputs)
     model, *_ = model_of("bernoulli_dropout", inputs, network, epochs=1)
-    model.settings_ = type(model.settings_)(**vars(model.settings_) | {"posterior": family})
     zetas = zetas_of(model, X, errors)
     draws = ZetaDraws.of({"rule": "interpolated"}.get(kind, kind), 8, zetas)
     base = Streams(SeedSequence(1).spawn(2), CPU, torch.float64)
@@ -218,10 +229,9 @@ def test_gradients_of_a_step(family, inputs, network, kind):
         levels = ((torch.arange(draws.n_kept) + base.uniform(N_ROWS, 1)) / draws.n_kept).float().double()
     found, wanted = (
         gradient(
-            fresh(model, device, dtype),
+            fresh(model, family, device, dtype),
             zeta,
             standard(y),
-            NOISE,
             levels,
             None if inputs == "exact" else draws.quadrature(dtype, device),
         )
@@ -241,7 +251,6 @@ def test_gradients_with_zetas_of_every_kind(family, inputs, network, kind):
     X, y, errors = table(inputs)
     changes = {"input_prior": FlatPrior()} if kind == "gauss_hermite" and inputs == "three noisy" else {}
     model, *_ = model_of("bernoulli_dropout", inputs, network, epochs=1, **changes)
-    model.settings_ = type(model.settings_)(**vars(model.settings_) | {"posterior": family})
     results = []
     for device, dtype in SIDES:
         zetas = zetas_of(model, X, errors).to(device, dtype)
@@ -250,8 +259,8 @@ def test_gradients_with_zetas_of_every_kind(family, inputs, network, kind):
         zeta, levels = zetas.draw(draws.base(streams, N_ROWS)), None
         if draws.n_kept:
             levels = (torch.arange(draws.n_kept, device=device) + streams.uniform(N_ROWS, 1)) / draws.n_kept
-        posterior = fresh(model, device, dtype)
-        results.append(gradient(posterior, zeta, standard(y), NOISE, levels, draws.quadrature(dtype, device)))
+        posterior = fresh(model, family, device, dtype)
+        results.append(gradient(posterior, zeta, standard(y), levels, draws.quadrature(dtype, device)))
     assert_same_gradient(*results)
 
 
@@ -261,13 +270,11 @@ def test_gradients_with_known_errors_of_labels(family, network):
     """The noise of a step is then that of each row."""
     X, y, errors = table("three noisy")
     model, *_ = model_of("bernoulli_dropout", "three noisy", network, epochs=1)
-    model.settings_ = type(model.settings_)(**vars(model.settings_) | {"posterior": family})
     zetas = zetas_of(model, X, errors)
     draws = ZetaDraws.of("stratified", 8, zetas)
     zeta = zetas.draw(draws.base(Streams(SeedSequence(1).spawn(2), CPU, torch.float64), N_ROWS))
     known = torch.from_numpy(np.random.default_rng(3).uniform(0, 1, y.shape)).expand(2, -1, -1)
-    noise = with_known_errors(NOISE, known)
-    assert_same_gradient(*(gradient(fresh(model, *side), zeta, standard(y), noise) for side in SIDES))
+    assert_same_gradient(*(gradient(fresh(model, family, *side), zeta, standard(y), y_err=known) for side in SIDES))
 
 
 def test_a_gradient_in_bfloat16(request):
@@ -280,7 +287,7 @@ def test_a_gradient_in_bfloat16(request):
     draws = ZetaDraws.of("stratified", 8, zetas)
     zeta = zetas.draw(draws.base(Streams(SeedSequence(1).spawn(2), CPU, torch.float64), N_ROWS))
     found, plain, wanted = (
-        gradient(fresh(model, *side, precision), zeta, standard(y), NOISE)
+        gradient(fresh(model, "bernoulli_dropout", *side, precision), zeta, standard(y))
         for side, precision in zip((SIDES[0], *SIDES), ("bfloat16", "float32", "float32"), strict=True)
     )
     assert_same_gradient(found, wanted, BFLOAT16, of_loss=2**-8)
@@ -302,9 +309,9 @@ def test_information(family, inputs, network, kind):
         posterior, zetas = each.posterior_, zetas_of(model, X, errors).to(device, dtype)
         draws = None if inputs == "exact" else ZetaDraws.of(kind, 16, zetas)
         streams = Streams(SeedSequence(3).spawn(2), device, dtype, portable=True)
-        noise = torch.tensor([[0.1, 0.2], [0.05, 0.1]], device=device, dtype=dtype)
+        likelihood = NormalLikelihood(torch.tensor([[0.1, 0.2], [0.05, 0.1]], device=device, dtype=dtype))
         with matmul_precision(device, "auto"):
-            posterior.finish(zetas, labels.to(device, dtype), noise, draws, streams)
+            posterior.finish(Rows(zetas, labels.to(device, dtype)), likelihood, draws, streams)
         variances.append(posterior.in_double().spread(zetas.mean.double()).variance.cpu())
     found, wanted = variances
     assert ((found - wanted).abs() / wanted).max() < INFORMATION
@@ -455,18 +462,16 @@ def test_the_epistemic_part_of_a_fit_with_three_noisy_columns():
             0.1, device=str(DEVICE), held_out=0.0, input_prior="normal", epochs=150, random_state=0, **arguments
         ).fit(X, y)
         there = model.predict_distribution(zeta, X_err=0).epistemic
-        other = copy.copy(model).set_params(dtype="float64", device="cpu")
-        posterior = new_posterior(other, network_seeds(model._seed, 1), CPU)
+        posterior = untrained(model, CPU, dtype="float64")
         with torch.no_grad():
             for name, value in posterior.stack.parameters.items():
                 value.copy_(model.posterior_.stack.parameters[name].cpu())
         posterior.kept = {name: value.cpu().double() for name, value in model.posterior_.kept.items() if name != "root"}
-        inputs = stack_posteriors([model._zeta_posterior(X, np.full((1, 3), 0.1), CPU, torch.float64)])
+        inputs = stack_posteriors([model.model_.zeta_posterior(X, np.full((1, 3), 0.1), CPU, torch.float64)])
         labels = torch.from_numpy((y - y.mean()) / y.std())[None, :, None]
-        noise = torch.tensor(model.y_noise_ / y.std())[None]
-        draws = ZetaDraws.of("informed", 32, inputs)
-        posterior.finish(inputs, labels, noise, draws, Streams(SeedSequence(9).spawn(1), CPU, torch.float64))
-        other.posterior_ = posterior
-        here = other.predict_distribution(zeta, X_err=0).epistemic
+        likelihood = NormalLikelihood(torch.tensor(model.y_noise_ / y.std())[None])
+        draws, streams = ZetaDraws.of("informed", 32, inputs), Streams(SeedSequence(9).spawn(1), CPU, torch.float64)
+        posterior.finish(Rows(inputs, labels), likelihood, draws, streams)
+        here = with_posterior(model, posterior).predict_distribution(zeta, X_err=0).epistemic
         ratio = np.sqrt(np.mean(there**2) / np.mean(here**2))
         assert 0.9 < ratio < 1.1
