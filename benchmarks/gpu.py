@@ -16,17 +16,16 @@ from cases import Case
 from numpy.random import SeedSequence
 from textbook import Textbook
 
-from eiv import kernels
-from eiv.graphs import matmul_precision
+from eiv.engine import kernels
+from eiv.engine.graphs import matmul_precision
+from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaPosterior
 from eiv.likelihoods import NOISE_RULES, NormalLikelihood
-from eiv.mlp import fast_stack
-from eiv.networks import NetworkStack, paper_network
-from eiv.objective import bound
+from eiv.networks import NetworkStack, fast_stack, paper_network
 from eiv.posteriors import BernoulliDropout
-from eiv.sampling import BlockSampler
-from eiv.streams import Streams
+from eiv.prediction.sampling import BlockSampler
 from eiv.training import Schedule, train
+from eiv.training.objective import bound
 
 DEVICE = torch.device("cuda")
 CASES: dict[str, tuple[int, Case, float | None]] = {  # networks, case, milliseconds a step allowed; EiV but for MC
@@ -114,7 +113,7 @@ def check_graph_and_stack() -> dict[str, float]:
 
 
 def without_graphs(run):
-    from eiv import graphs
+    from eiv.engine import graphs
 
     record, graphs.Replay._record = graphs.Replay._record, lambda *_: None
     try:

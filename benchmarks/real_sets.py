@@ -19,11 +19,11 @@ from rich.console import Console
 
 from eiv import EiVRegressor, fit_splits, relative
 from eiv.datasets import SIMULATED
-from eiv.diagnostics import LooseBoundWarning
+from eiv.experiments.paper.evaluation import rows_of
+from eiv.experiments.paper.problems import problem
+from eiv.experiments.paper.settings import TRAINING
 from eiv.metrics import coverage, rmse
-from eiv.paper.evaluation import rows_of
-from eiv.paper.problems import problem
-from eiv.paper.settings import TRAINING
+from eiv.training.diagnostics import LooseBoundWarning
 
 RESULTS = Path(__file__).parents[1] / "results" / "networks.csv"
 REAL = [name for name in TRAINING if name not in SIMULATED]

@@ -17,7 +17,7 @@ from speed import seconds
 
 from eiv import EiVRegressor
 from eiv.datasets import SIMULATED, simulate
-from eiv.diagnostics import LooseBoundWarning
+from eiv.training.diagnostics import LooseBoundWarning
 
 FEW_ROWS = 100
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from page import renew
 
-from eiv.tables import TableWriter
+from eiv.io.tables import TableWriter
 
 LIMIT_MB = 1000
 COLUMNS = ("length", "width", "temp", "pressure")

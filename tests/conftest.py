@@ -12,9 +12,9 @@ import pytest
 import torch
 from numpy.random import SeedSequence
 
+from eiv.engine.products import check_precision
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import BernoulliDropout
-from eiv.products import check_precision
 from scenarios import run_tables
 
 THREADS = int(os.environ.get("EIV_TEST_THREADS", "1"))

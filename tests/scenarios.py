@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 
 from eiv.datasets import SIMULATED
-from eiv.paper.evaluation import LEVELS
-from eiv.paper.stacks import DRAWN_ANEW
-from eiv.paper.tables import Tables
+from eiv.experiments.paper.evaluation import LEVELS
+from eiv.experiments.paper.stacks import DRAWN_ANEW
+from eiv.experiments.paper.tables import Tables
 
 SETS = ("linear", "quadratic", "cubic", "sine", "yacht", "naval")
 

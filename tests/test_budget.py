@@ -10,9 +10,9 @@ from numpy.random import SeedSequence
 
 from conftest import small_posterior
 from eiv import EiVRegressor, Prediction
-from eiv.budget import BudgetSampler, matched_noise
 from eiv.inputs import FlatPrior, MixturePrior, ZetaPosterior
 from eiv.posteriors import PointPosterior
+from eiv.prediction.budget import BudgetSampler, matched_noise
 
 SLOPES = torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64)
 ERRORS = torch.tensor([0.3, 0.1, 0.0, 0.2], dtype=torch.float64)
@@ -154,7 +154,7 @@ def test_rows_alone_or_together_have_the_same_budget(cube, prior, monkeypatch):
     together = model.predict_distribution(X, X_err=errors, budget=True).budget()
     alone = [model.predict_distribution(X[i : i + 1], X_err=errors[[i]], budget=True).budget() for i in range(0, 40, 4)]
     np.testing.assert_allclose(pd.concat(alone), together[::4], rtol=1e-6, atol=1e-9)
-    monkeypatch.setattr("eiv.sampling._CHUNK_DRAWS", {"cpu": 500})
+    monkeypatch.setattr("eiv.prediction.sampling._CHUNK_DRAWS", {"cpu": 500})
     chunked = model.predict_distribution(X, X_err=errors, budget=True).budget()
     np.testing.assert_allclose(chunked, together, rtol=1e-6, atol=1e-9)
 

@@ -8,8 +8,8 @@ import pytest
 import eiv
 from eiv import cli
 from eiv.datasets import REAL
-from eiv.paper.report import write_report
-from eiv.paper.tables import Tables
+from eiv.experiments.paper.report import write_report
+from eiv.experiments.paper.tables import Tables
 
 
 @pytest.fixture
@@ -96,10 +96,10 @@ def test_a_warning_is_one_sentence(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "place"),
     [
-        (["reproduce"], "eiv.runs._run"),
-        (["study", "coverage"], "eiv.runs._run"),
-        (["study", "posteriors"], "eiv.runs._run"),
-        (["info", "m.eiv"], "eiv.modelfile.read_header"),
+        (["reproduce"], "eiv.experiments.runs._run"),
+        (["study", "coverage"], "eiv.experiments.runs._run"),
+        (["study", "posteriors"], "eiv.experiments.runs._run"),
+        (["info", "m.eiv"], "eiv.io.modelfile.read_header"),
         (["datasets"], "eiv.datasets.overview"),
     ],
 )
@@ -112,7 +112,7 @@ def test_interrupted(run, arguments, place, before, tmp_path, monkeypatch):
     folder = tmp_path / "results"
     if before:
         folder.mkdir()
-    is_long = place == "eiv.runs._run"
+    is_long = place == "eiv.experiments.runs._run"
     status, out, err = run(*arguments, *(["--out", folder, "--device", "cpu"] if is_long else []))
     kept = "no unit was finished, nothing was written" if is_long else "nothing was written"
     if is_long and before:

@@ -6,9 +6,9 @@ import pytest
 from scipy.stats import norm
 
 from eiv import EiVRegressor
-from eiv.modelfile import read_header
+from eiv.io.modelfile import read_header
+from eiv.io.tables import reading
 from eiv.report.words import number, percent
-from eiv.tables import reading
 from test_cli import run  # noqa: F401  (a fixture)
 from test_cli_explain import numbers_after
 from test_cli_models import FIT, QUICK, rows

@@ -17,9 +17,9 @@ import pandas as pd
 import pytest
 
 from eiv import EiVRegressor
-from eiv.modelfile import read_header
+from eiv.io.modelfile import read_header
+from eiv.io.tables import reading
 from eiv.report.words import verdict
-from eiv.tables import reading
 from test_cli import run  # noqa: F401  (a fixture)
 from test_modelfile import forged
 
@@ -520,7 +520,7 @@ def test_too_little_memory_is_one_sentence(folder, run, monkeypatch):  # noqa: F
     def fail(*args):
         raise RuntimeError("a shape is wrong")
 
-    monkeypatch.setattr("eiv.modelfile.read_header", fail)
+    monkeypatch.setattr("eiv.io.modelfile.read_header", fail)
     with pytest.raises(RuntimeError, match="shape"):
         run("info", "m.eiv")
 

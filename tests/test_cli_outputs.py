@@ -17,8 +17,8 @@ import pytest
 
 from eiv import EiVRegressor
 from eiv.datasets import SIMULATED
-from eiv.modelfile import read_header
-from eiv.paper.tables import Tables
+from eiv.experiments.paper.tables import Tables
+from eiv.io.modelfile import read_header
 from test_cli import run  # noqa: F401  (a fixture)
 from test_cli_models import FIT, QUICK, command, folder, hears_interrupts, model, rows  # noqa: F401  (fixtures)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from eiv.decomposition import literal_moments, unbiased_moments
+from eiv.prediction.decomposition import literal_moments, unbiased_moments
 
 N = 2000  # small predictions
 SD_THETA, SD_ZETA, SD_BOTH, MEANS = 0.7, 1.1, 0.4, (0.0, 1.5, -0.6)

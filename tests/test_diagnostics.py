@@ -12,12 +12,12 @@ from torch.distributions import Normal
 from conftest import CPU, small_posterior
 from eiv import EiVRegressor, fit_splits
 from eiv.datasets import SIMULATED, simulate
-from eiv.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
+from eiv.engine.streams import Streams
+from eiv.experiments.paper.settings import TRAINING
 from eiv.inputs import ZETA_DRAWS, Rows, ZetaDraws, ZetaPosterior
 from eiv.likelihoods import NormalLikelihood
-from eiv.paper.settings import TRAINING
 from eiv.posteriors import SWAG, LinearisedLaplace, PointPosterior
-from eiv.streams import Streams
+from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
 
 SLOPE, X_ERR, Y = 2.0, 0.4, 0.7
 FAST = {"hidden_units": 16, "epochs": 3, "random_state": 0, "device": "cpu"}

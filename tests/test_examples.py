@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from eiv.modelfile import read_header
+from eiv.io.modelfile import read_header
 from test_cli import run  # noqa: F401  (a fixture)
 
 FOLDER = Path(__file__).parents[1] / "examples"

@@ -12,8 +12,8 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 from eiv import EiVRegressor, MixturePrior, NormalPrior
+from eiv.engine.streams import Purpose, Streams, network_seeds
 from eiv.posteriors import FAMILIES, BernoulliDropout, MeanField, PointPosterior, Theta
-from eiv.streams import Purpose, Streams, network_seeds
 from eiv.validation import option
 from test_networks import SmallConv
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eiv.files import only_new, write_whole, written_whole
+from eiv.io.files import only_new, write_whole, written_whole
 
 
 def test_an_interrupted_write_leaves_nothing(tmp_path, monkeypatch):
@@ -58,7 +58,7 @@ def test_a_full_disk_is_said_of_the_file(tmp_path):
 def test_what_a_killed_writer_left_is_swept_away(tmp_path, monkeypatch, locks):
     """At once where files can be locked, and else after an hour; never what is being written now."""
     if not locks:
-        monkeypatch.setattr("eiv.files.fcntl", None)
+        monkeypatch.setattr("eiv.io.files.fcntl", None)
     killed, old = (tmp_path / f".{digit * 32}.eiv-part" for digit in "01")
     foreign = [tmp_path / name for name in (".film.part", ".notes.eiv-part", f".{'2' * 32}.part")]
     for path in (killed, old, *foreign):

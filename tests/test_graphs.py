@@ -5,7 +5,7 @@ import time
 
 import torch
 
-from eiv.graphs import Replay, matmul_precision, own_stream
+from eiv.engine.graphs import Replay, matmul_precision, own_stream
 
 
 def test_on_the_cpu_every_call_runs_the_function():

@@ -6,7 +6,7 @@ from numpy.polynomial.hermite_e import hermegauss
 
 from eiv.inputs.nodes import nodes_of_rule
 from eiv.inputs.zeta import ZetaMixture
-from eiv.matching import evenly, matched_nodes, matched_noise
+from eiv.prediction.matching import evenly, matched_nodes, matched_noise
 
 RARE = torch.tensor([0.5, 0.1, 0.02, 5e-3, 1e-3, 1e-4], dtype=torch.float64)  # of the second component, by row
 

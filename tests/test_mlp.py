@@ -9,15 +9,16 @@ from numpy.random import SeedSequence
 from torch import nn
 
 from conftest import CPU
+from eiv.engine.batch import Batch
+from eiv.engine.optim import FlatAdam
+from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaPosterior
 from eiv.likelihoods import NOISE_RULES, NormalLikelihood
-from eiv.mlp import MLPStack, fast_stack
-from eiv.networks import NetworkStack, paper_network
-from eiv.objective import bound, loss
-from eiv.optim import FlatAdam
+from eiv.networks import MLPStack, NetworkStack, fast_stack, paper_network
 from eiv.posteriors import BernoulliDropout
-from eiv.streams import Streams
-from eiv.training import Batch, Schedule, _MLPStep, train
+from eiv.training import Schedule, train
+from eiv.training.objective import bound, loss
+from eiv.training.steps import MLPStep
 
 SEEDS = SeedSequence(0).spawn(3)
 
@@ -137,7 +138,7 @@ def test_moving_the_weights_network_by_network_changes_nothing(activation):
     steps = []
     for stack in (whole, piecewise):
         adam = FlatAdam(list(stack.parameters.values()), 0.01, 0.1)
-        steps.append(_MLPStep(BernoulliDropout(stack, 1.0), likelihood, 50, adam, stack))
+        steps.append(MLPStep(BernoulliDropout(stack, 1.0), likelihood, 50, adam, stack))
     steps[1].piecewise = True
     piecewise.round_weights()
     batch = Batch(x.unsqueeze(2), x[..., :1], None, None, draw)

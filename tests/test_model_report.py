@@ -8,8 +8,9 @@ import pytest
 
 from eiv import EiVRegressor, SuspiciousErrorWarning
 from eiv.cli import report as report_command
+from eiv.io.modelfile import read_header
+from eiv.io.tables import reading
 from eiv.metrics import calibration_curve, rmse
-from eiv.modelfile import read_header
 from eiv.prediction import Prediction
 from eiv.report import Sample, write_model_page
 from eiv.report.contributions import Budget
@@ -17,7 +18,6 @@ from eiv.report.curves import curves
 from eiv.report.labels import Comparison, Pattern
 from eiv.report.ranges import Ranges
 from eiv.report.words import counted, listed, number, percent
-from eiv.tables import reading
 from test_cli import run  # noqa: F401  (a fixture)
 from test_cli_models import FIT, QUICK, folder, model, rows  # noqa: F401  (fixtures)
 

@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 
 from eiv import EiVRegressor, LearnedPrior, MixturePrior, ModelFileError, NormalPrior, relative
 from eiv.inputs import ZetaPosterior
-from eiv.modelfile import read_header
-from eiv.modelfile.header import FORMAT
+from eiv.io.modelfile import read_header
+from eiv.io.modelfile.header import FORMAT
 from eiv.posteriors import FAMILIES
 from test_networks import SmallConv
 

@@ -4,9 +4,9 @@ from numpy.random import SeedSequence
 from torch import nn
 
 from conftest import CPU
+from eiv.engine.streams import Streams
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import BernoulliDropout
-from eiv.streams import Streams
 
 
 class SmallConv(nn.Module):

@@ -7,11 +7,11 @@ from torch import nn
 from torch.distributions import Normal
 
 from conftest import CPU, small_posterior
+from eiv.engine.streams import Streams
 from eiv.inputs import ZetaPosterior
 from eiv.likelihoods import NormalLikelihood
 from eiv.networks import NetworkStack
-from eiv.objective import bound, loss
-from eiv.streams import Streams
+from eiv.training.objective import bound, loss
 
 N_ROWS, X_ERR = 400, 0.3
 

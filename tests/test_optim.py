@@ -1,6 +1,6 @@
 import torch
 
-from eiv.optim import FlatAdam
+from eiv.engine.optim import FlatAdam
 
 
 def test_it_is_torchs_adam_with_weight_decay(dtype):

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from eiv import EiVRegressor
-from eiv.products import product
+from eiv.engine.products import product
 from test_networks import SmallConv
 
 

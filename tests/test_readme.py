@@ -18,7 +18,7 @@ import pytest
 import sklearn
 
 import eiv
-from eiv.settings import RECIPES
+from eiv.training.settings import RECIPES
 
 README = Path(__file__).parents[1] / "README.md"
 MARK = "not run by the tests: "

@@ -11,8 +11,8 @@ from eiv.inputs import ZetaDraws, ZetaPosterior
 from eiv.likelihoods import NOISE_RULES
 from eiv.likelihoods.noise import _unless_unseen_disagree
 from eiv.metrics import coverage
-from eiv.settings import RECIPES, Settings, settings_for
 from eiv.training import Schedule
+from eiv.training.settings import RECIPES, Settings, settings_for
 
 FAST = {"hidden_units": 16, "n_hidden": 2, "n_theta": 10, "random_state": 0, "device": "cpu"}
 
@@ -79,7 +79,7 @@ def test_the_way_to_integrate_goes_by_the_noisy_features(n_noisy, kind, n_zeta):
     assert (draws.kind, draws.n_zeta) == (kind, n_zeta)
 
 
-@pytest.mark.filterwarnings("ignore::eiv.diagnostics.LooseBoundWarning")  # of the network that is fooled
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")  # of the network that is fooled
 @pytest.mark.parametrize("x_err", [None, 0.3])
 def test_rows_that_are_held_out_keep_overfitting_out_of_sigma_y(x_err):
     """Labels that are noise alone: a network of many weights learns them by heart, and sigma_y must not shrink.

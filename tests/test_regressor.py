@@ -90,8 +90,8 @@ def test_prediction_goes_through_in_chunks(line, method, monkeypatch):
     X, y = line
     model = EiVRegressor(0.1, n_networks=2, dtype="float64", **FAST, recipe="paper").fit(X, y)
     whole = model.predict_distribution(X, method=method)
-    monkeypatch.setattr("eiv.sampling._CHUNK_DRAWS", {"cpu": 2 * 50 * 3, "cuda": 2 * 50 * 3})
-    monkeypatch.setattr("eiv.mlp._ROWS_AT_ONCE", 4)
+    monkeypatch.setattr("eiv.prediction.sampling._CHUNK_DRAWS", {"cpu": 2 * 50 * 3, "cuda": 2 * 50 * 3})
+    monkeypatch.setattr("eiv.networks._ROWS_AT_ONCE", 4)
     parts = model.predict_distribution(X, method=method)
     if method == "unbiased":
         np.testing.assert_allclose(parts.mean, whole.mean)
@@ -311,7 +311,7 @@ def test_the_estimator_hands_its_settings_on(line, monkeypatch):
         seen.append((posterior, rows, likelihood, schedule, result))
         return result
 
-    monkeypatch.setattr("eiv.fitting.train", spy)
+    monkeypatch.setattr("eiv.training.fitting.train", spy)
     errors = np.linspace(0.1, 0.5, 40)[:, None]
     settings = FAST | {"n_zeta": 7, "weight_penalty": 3.0, "y_noise_init": 0.4}
     model = EiVRegressor(standardise=False, n_networks=2, **settings, recipe="paper").fit(X, y, X_err=errors)

@@ -13,10 +13,11 @@ from sklearn.base import clone
 from torch import nn
 
 from conftest import small_posterior  # noqa: F401  (keeps torch to one thread)
-from eiv import EiVRegressor, LabelErrorWarning, MixturePrior, fit_splits, sampling
+from eiv import EiVRegressor, LabelErrorWarning, MixturePrior, fit_splits
+from eiv.engine.streams import Streams
 from eiv.metrics import coverage
 from eiv.posteriors import FAMILIES
-from eiv.streams import Streams
+from eiv.prediction import sampling
 
 CLOSED = ["ensemble", "last_layer_laplace", "linearised_laplace"]
 PARTS = ("mean", "epistemic", "aleatoric")

@@ -8,7 +8,7 @@ from numpy.random import SeedSequence
 from conftest import small_posterior
 from eiv.inputs import MixturePrior, ZetaPosterior
 from eiv.posteriors import PointPosterior, Spread
-from eiv.sampling import BlockSampler, LiteralSampler
+from eiv.prediction.sampling import BlockSampler, LiteralSampler
 
 SEEDS = SeedSequence(0).spawn(2)
 

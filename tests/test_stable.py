@@ -2,7 +2,7 @@ import math
 
 import torch
 
-from eiv.stable import log_mean_exp
+from eiv.engine.stable import log_mean_exp
 
 
 def test_equals_the_plain_formula_where_that_works(dtype):

@@ -14,8 +14,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from openpyxl.utils.exceptions import IllegalCharacterError
 
-from eiv.tables import TableError, open_table
-from eiv.tables.reading import read_rows
+from eiv.io.tables import TableError, open_table
+from eiv.io.tables.reading import read_rows
 
 FOLDER = tempfile.TemporaryDirectory()
 SEPARATORS, ENCODINGS = [",", ";", "\t", "|", " ", ":"], ["utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252"]

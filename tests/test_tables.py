@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eiv.tables import ErrorSpec, ErrorTerm, TableError, TableWriter, open_table, reading, scanning
-from eiv.tables.reading import check_columns, read_rows
+from eiv.io.tables import ErrorSpec, ErrorTerm, TableError, TableWriter, open_table, reading, scanning
+from eiv.io.tables.reading import check_columns, read_rows
 from test_cli import run  # noqa: F401  (a fixture)
 
 TEXTS = {

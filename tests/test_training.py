@@ -8,14 +8,15 @@ from numpy.random import SeedSequence
 from torch import nn
 
 from conftest import CPU, small_posterior
+from eiv.engine.batch import Batch
+from eiv.engine.optim import FlatAdam
+from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaPosterior
 from eiv.likelihoods import NOISE_RULES, ByError, NormalLikelihood
-from eiv.mlp import fast_stack
-from eiv.networks import NetworkStack
-from eiv.optim import FlatAdam
+from eiv.networks import NetworkStack, fast_stack
 from eiv.posteriors import BernoulliDropout, PointPosterior
-from eiv.streams import Streams
-from eiv.training import Batch, Schedule, TrainingDivergedError, _epistemic, train
+from eiv.training import Schedule, TrainingDivergedError, train
+from eiv.training.loop import _epistemic
 
 SCHEDULE = Schedule(epochs=4, batch_size=16, learning_rate=1e-3, n_zeta=5, renew_every=2)
 

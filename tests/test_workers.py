@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from eiv import EiVRegressor, TrainingDivergedError
-from eiv.workers import run_tasks
+from eiv.engine.workers import run_tasks
 
 CPU = torch.device("cpu")
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         errors_from_repeats,
         relative,
     )
-    from eiv.modelfile import ModelFileError
-    from eiv.prediction import LabelErrorWarning, Prediction
+    from eiv.io.modelfile import ModelFileError
+    from eiv.prediction.result import LabelErrorWarning, Prediction
     from eiv.regressor import EiVRegressor, fit_splits
     from eiv.training import TrainingDivergedError
 
@@ -46,12 +46,12 @@ __all__ = [
 _HOMES = {
     "EiVRegressor": "eiv.regressor",
     "FlatPrior": "eiv.inputs",
-    "LabelErrorWarning": "eiv.prediction",
+    "LabelErrorWarning": "eiv.prediction.result",
     "LearnedPrior": "eiv.inputs",
     "MixturePrior": "eiv.inputs",
-    "ModelFileError": "eiv.modelfile",
+    "ModelFileError": "eiv.io.modelfile",
     "NormalPrior": "eiv.inputs",
-    "Prediction": "eiv.prediction",
+    "Prediction": "eiv.prediction.result",
     "Repeats": "eiv.inputs",
     "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",

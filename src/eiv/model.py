@@ -12,16 +12,16 @@ import torch
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
-from eiv.budget import BudgetSampler
-from eiv.graphs import matmul_precision
+from eiv.engine.graphs import matmul_precision
+from eiv.engine.streams import network_seeds
 from eiv.inputs import InputPrior, ZetaPosterior
 from eiv.likelihoods import Likelihood
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import Prediction
-from eiv.sampling import BlockSampler, FunctionSampler, LiteralSampler
+from eiv.prediction.budget import BudgetSampler
+from eiv.prediction.sampling import BlockSampler, FunctionSampler, LiteralSampler
 from eiv.scaling import Scaler
-from eiv.settings import Settings
-from eiv.streams import network_seeds
+from eiv.training.settings import Settings
 
 __all__ = ["FittedModel", "Names", "Record"]
 
@@ -43,6 +43,10 @@ class Names:
         outputs: of y, where it was one.
         has_columns: whether y had a second axis.
 
+    Examples:
+        >>> Names(features=("length", "temperature")).has_columns
+        False
+
     """
 
     features: tuple[str, ...] | None = None
@@ -62,6 +66,12 @@ class Record:
         y_err_median: `n_y`, the median of the known errors of labels that are above zero; 0 without any.
         zeta_ess: the effective sample size of the zetas of a row; None for exact inputs.
         bound_gap: how far the bound is off for want of zetas, in nats per row; None for exact inputs.
+
+    Examples:
+        >>> from eiv import EiVRegressor
+        >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+        >>> EiVRegressor(0.1, epochs=2).fit(X[:, None], y).model_.record.loss_curve.shape
+        (2, 1)
 
     """
 

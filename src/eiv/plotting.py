@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.files import write_whole
+from eiv.io.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,18 +14,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from eiv import validation as v
-from eiv.export import export_onnx
-from eiv.fitting import Spec, Table, device_of, family_of, fit_stack, input_prior_of
+from eiv.engine.products import check_precision
 from eiv.inputs import InputPrior, LearnedPrior, RelativeError
 from eiv.inputs.errors import check_x_err, named_errors
 from eiv.inputs.plausible import check_plausible, check_plausible_labels
+from eiv.io.modelfile import load_model, save_model
+from eiv.io.onnx import export_onnx
 from eiv.likelihoods import NoiseRule
 from eiv.model import MOST_ZETAS, SAMPLERS, FittedModel, Names
-from eiv.modelfile import load_model, save_model
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import Prediction
-from eiv.products import check_precision
-from eiv.settings import DTYPES, SETTINGS, Settings, settings_for
+from eiv.training.fitting import Spec, Table, device_of, family_of, fit_stack, input_prior_of
+from eiv.training.settings import DTYPES, SETTINGS, Settings, settings_for
 
 __all__ = ["EiVRegressor", "fit_splits"]
 
@@ -48,7 +48,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             `eiv.relative(0.05)`, a share of each column's spread. None for exact inputs: the model without
             Errors-in-Variables.
         recipe: what holds for the arguments that are None: "default", which serves tables of 100 to 100,000 rows
-            without tuning, or "paper", the settings of the paper; see `eiv.settings`.
+            without tuning, or "paper", the settings of the paper; see `eiv.training.settings`.
         error_model: "classical", x scatters around the true input; or "berkson", x was set and the true input
             scatters around it, so that zeta given x is N(x, x_err^2) whatever `input_prior` says.
         input_prior: what is believed of the true input before x is seen: "flat" (Lemma 1); "normal" (appendix A.2 with
@@ -103,8 +103,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_features_in_: n_x.
         feature_names_in_: the names of the features, where X was a pandas table.
         n_outputs_: n_y.
-        settings_: what the fit was made with, an `eiv.settings.Settings`: the arguments, and the recipe's choice for
-            those that were None.
+        settings_: what the fit was made with, an `eiv.training.settings.Settings`: the arguments, and the recipe's
+            choice for those that were None.
+        model_: everything that the fit found, an `eiv.model.FittedModel`; the attributes here are parts of it.
         x_err_: `n_x`, or a covariance `n_x x n_x`, the error that prediction takes where none is given; None after a
             fit with an error a row.
         x_quantiles_: `5 x n_x`, the least value of each feature in the training rows, its 5 %, 50 % and 95 % quantiles
@@ -115,7 +116,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         y_noise_: `n_y`, sigma_y in units of y (the root mean square over the networks).
         loss_curve_: `epochs x n_networks`, the course of eq. (mcloss).
         zeta_ess_: the effective sample size of the `n_zeta` zetas of a training row, from 1 to `n_zeta` (see
-            `eiv.diagnostics`); None for exact inputs.
+            `eiv.training.diagnostics`); None for exact inputs.
         bound_gap_: how far the bound that was trained on is off for want of zetas, in nats a row; above 0.1 `fit`
             warns. None for exact inputs.
         posterior_: the fitted weight posterior of the stacked networks.
@@ -273,7 +274,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 those of its y. It comes on top of `y_noise_` in `Prediction.noise`. After a fit with `y_err`, intervals
                 of labels warn where none is given.
             method: "unbiased" for moments without a random error that all rows share (see
-                `eiv.sampling.BlockSampler`), "literal" for Algorithm 2 as printed but for its misprint.
+                `eiv.prediction.sampling.BlockSampler`), "literal" for Algorithm 2 as printed but for its misprint.
             keep_draws: whether the draws behind quantiles and samples are kept; by default up to 2^25 values (256 MiB).
             budget: whether `Prediction.budget` is made ready, the shares of each feature in the aleatoric part. That
                 takes as long as one prediction more, and one for each feature that has an error.
@@ -478,7 +479,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return loaded
 
     def export(self, path: str | Path, form: Literal["onnx"] = "onnx") -> None:
-        """Write the networks in a form that other programs run, with all randomness as inputs (see `eiv.export`).
+        """Write the networks in a form that other programs run, with all randomness as inputs (see `eiv.io.onnx`).
 
         Args:
             path: the file; one that is there is replaced. It is written whole or not at all.
@@ -634,7 +635,7 @@ def fit_splits(
     """
     v.check_same_rows(X=X, y=y)
     random = check_random_state(model.random_state)
-    whole = clone(model)._check_table(X, y, X_err, y_err)
+    whole = clone(model)._check_table(X, y, X_err, y_err)  # noqa: SLF001
     per_row = X_err is not None and len(whole.x_err) > 1
     models, tables = [], []
     for split in splits:
@@ -647,7 +648,7 @@ def fit_splits(
         y_errors = None if whole.y_err is None else whole.y_err[rows]
         fitted = clone(model).set_params(random_state=int(random.randint(2**31)))
         some_x, some_y = _safe_indexing(X, rows), _safe_indexing(y, rows)
-        tables.append(fitted._check_table(some_x, some_y, errors, y_errors, is_part=True))
+        tables.append(fitted._check_table(some_x, some_y, errors, y_errors, is_part=True))  # noqa: SLF001
         models.append(fitted)
     sizes = sorted({len(table.x) for table in tables})
     for done, n_rows in enumerate(sizes):
@@ -657,7 +658,7 @@ def fit_splits(
             if on_progress is not None:
                 on_progress((done + share) / len(sizes))
 
-        found = fit_stack([models[i]._spec() for i in chosen], [tables[i] for i in chosen], report)
+        found = fit_stack([models[i]._spec() for i in chosen], [tables[i] for i in chosen], report)  # noqa: SLF001
         for i, fitted_model in zip(chosen, found, strict=True):
             models[i].model_ = fitted_model
     return models

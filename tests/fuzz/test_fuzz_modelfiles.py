@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from searching import edited, edits, refusal, search, search_long
 
 from eiv import EiVRegressor, MixturePrior, ModelFileError
-from eiv.modelfile import read_header
-from eiv.modelfile.container import complaints
+from eiv.io.modelfile import read_header
+from eiv.io.modelfile.container import complaints
 from eiv.report.provenance import header_lines
 from test_modelfile import forged
 

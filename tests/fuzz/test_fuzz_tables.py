@@ -16,8 +16,8 @@ import pytest
 from hypothesis import strategies as st
 from searching import edited, edits, refusal, search, search_long
 
-from eiv.tables import TableError, open_table
-from eiv.tables.reading import read_rows
+from eiv.io.tables import TableError, open_table
+from eiv.io.tables.reading import read_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:openpyxl")  # of what it mends in a workbook
 FOLDER = tempfile.TemporaryDirectory()

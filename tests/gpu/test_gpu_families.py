@@ -32,14 +32,15 @@ from numpy.random import SeedSequence
 from torch import nn
 
 from eiv import EiVRegressor, FlatPrior, MixturePrior
-from eiv.fitting import new_posterior
-from eiv.graphs import matmul_precision
+from eiv.engine.batch import Batch
+from eiv.engine.graphs import matmul_precision
+from eiv.engine.streams import Streams
 from eiv.inputs import ZETA_DRAWS, Rows, ZetaDraws, ZetaPosterior
 from eiv.inputs.zeta import stack_posteriors
 from eiv.likelihoods import NormalLikelihood
 from eiv.posteriors import FAMILIES
-from eiv.streams import Streams
-from eiv.training import Batch, _step_for
+from eiv.training.fitting import new_posterior
+from eiv.training.steps import step_for
 
 DEVICE = torch.device(os.environ.get("EIV_TEST_DEVICE", "cuda"))
 pytestmark = [
@@ -183,7 +184,7 @@ def gradient(posterior, zeta, labels, levels=None, quadrature=None, y_err=None):
     device, dtype, n_rows = like.device, like.dtype, labels.shape[1]
     streams = Streams(SeedSequence(2).spawn(2), device, dtype, portable=True)
     draw = {} if posterior.trains_a_point else posterior.draw(streams, 1 if posterior.shares_draws else n_rows)
-    step = _step_for(posterior, NormalLikelihood(NOISE.to(device, dtype)), 0.0, n_rows)
+    step = step_for(posterior, NormalLikelihood(NOISE.to(device, dtype)), 0.0, n_rows)
     step.quadrature, step.piecewise = quadrature, False  # the gradient is to be found whole
     values = [None if value is None else value.to(device, dtype) for value in (zeta, labels, y_err, levels)]
     total = torch.zeros(2, device=device, dtype=dtype)

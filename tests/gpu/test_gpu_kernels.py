@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from eiv import EiVRegressor, kernels
-from eiv.graphs import own_stream
+from eiv import EiVRegressor
+from eiv.engine import kernels
+from eiv.engine.graphs import own_stream
+from eiv.engine.optim import FlatAdam
 from eiv.likelihoods import NormalLikelihood
-from eiv.optim import FlatAdam
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")]
 CUDA = torch.device("cuda")

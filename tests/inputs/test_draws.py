@@ -9,11 +9,11 @@ from numpy.random import SeedSequence
 from torch.distributions import Normal
 
 from conftest import CPU
+from eiv.engine.quadrature import Quadrature
+from eiv.engine.streams import Streams
 from eiv.inputs import ZETA_DRAWS, MixturePrior, ZetaDraws, ZetaPosterior
 from eiv.likelihoods import NormalLikelihood
-from eiv.objective import bound
-from eiv.quadrature import Quadrature
-from eiv.streams import Streams
+from eiv.training.objective import bound
 
 N_ROWS, SLOPES = 300, torch.tensor([1.5, -0.8], dtype=torch.float64)
 RULES = ("gauss_hermite", "interpolated")

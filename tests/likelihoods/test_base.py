@@ -9,16 +9,15 @@ from torch import nn
 from torch.distributions import StudentT as TorchStudentT
 
 from conftest import CPU, small_posterior
-from eiv.diagnostics import zeta_diagnostics
+from eiv.engine.quadrature import Quadrature
+from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
 from eiv.likelihoods import Likelihood, NormalLikelihood
-from eiv.mlp import fast_stack
-from eiv.networks import NetworkStack
-from eiv.objective import bound
+from eiv.networks import NetworkStack, fast_stack
 from eiv.posteriors import BernoulliDropout, LastLayerLaplace, MeanField, PointPosterior
-from eiv.quadrature import Quadrature
-from eiv.streams import Streams
 from eiv.training import Schedule, train
+from eiv.training.diagnostics import zeta_diagnostics
+from eiv.training.objective import bound
 
 S, N_ROWS, N_ZETA, N_OUTPUTS = 2, 6, 8, 3
 F64 = torch.float64

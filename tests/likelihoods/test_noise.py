@@ -7,10 +7,10 @@ from numpy.random import SeedSequence
 
 from conftest import CPU, small_posterior
 from eiv import EiVRegressor
+from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
 from eiv.likelihoods import NOISE_RULES, ByBound, ByError, NoiseRule, NormalLikelihood
 from eiv.posteriors import PointPosterior
-from eiv.streams import Streams
 
 SLOPES, X_ERR, Y_NOISE = torch.tensor([1.0, 2.0], dtype=torch.float64), 0.3, 0.5
 SEEDS = SeedSequence(0).spawn(2)
@@ -161,7 +161,7 @@ def test_the_estimator_takes_every_rule(line, y_noise):
     assert np.isfinite(model.y_noise_).all()
 
 
-@pytest.mark.filterwarnings("ignore::eiv.diagnostics.LooseBoundWarning")
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
 def test_a_known_value_stays_in_units_of_y(line):
     X, y = line
     model = EiVRegressor(0.1, y_noise=0.25, epochs=3, hidden_units=8, random_state=0, recipe="paper").fit(X, 100 * y)

@@ -6,7 +6,7 @@ from torch.distributions import Normal
 
 from conftest import CPU
 from eiv.likelihoods import NOISE_RULES, NoiseRule, NormalLikelihood
-from eiv.objective import bound
+from eiv.training.objective import bound
 
 
 def test_several_outputs_have_a_noise_each(dtype):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from eiv.paper.claims import Claim, Condition, check_claims, claims_table
-from eiv.paper.tables import Tables
+from eiv.experiments.paper.claims import Claim, Condition, check_claims, claims_table
+from eiv.experiments.paper.tables import Tables
 from scenarios import made_up
 
 

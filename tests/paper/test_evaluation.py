@@ -8,8 +8,8 @@ import pytest
 
 from eiv import Prediction
 from eiv.datasets import SIMULATED
-from eiv.paper.evaluation import LEVELS, evaluate_models, evaluate_regression
-from eiv.paper.problems import Points, Problem, problem
+from eiv.experiments.paper.evaluation import LEVELS, evaluate_models, evaluate_regression
+from eiv.experiments.paper.problems import Points, Problem, problem
 
 
 class Oracle:
@@ -110,7 +110,7 @@ def test_standard_errors_are_those_of_other_data():
 
 def test_real_data_are_one_table_split_anew(monkeypatch):
     table = SimpleNamespace(X=np.arange(50.0)[:, None], y=pd.Series(np.arange(50.0)))
-    monkeypatch.setattr("eiv.paper.problems.load", lambda name: table)
+    monkeypatch.setattr("eiv.experiments.paper.problems.load", lambda name: table)
     data = problem("yacht", seed=0, n_networks=3)
     assert (data.X.shape, data.truth, data.points) == ((50, 1), None, ())
     for train, test in data.splits:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eiv.datasets import SIMULATED, simulate
-from eiv.paper.regression import GRegression, design
+from eiv.experiments.paper.regression import GRegression, design
 
 
 @pytest.mark.parametrize("name", SIMULATED)

@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from eiv.pages import Cell
-from eiv.paper.figures import CAPTIONS
-from eiv.paper.remarks import REMARKS, WORDS
-from eiv.paper.report import write_report
-from eiv.paper.tables import Tables
+from eiv.experiments.paper.figures import CAPTIONS
+from eiv.experiments.paper.remarks import REMARKS, WORDS
+from eiv.experiments.paper.report import write_report
+from eiv.experiments.paper.tables import Tables
+from eiv.report.pages import Cell
 from scenarios import run_tables
 
 
@@ -126,7 +126,7 @@ def test_words_are_explained_and_the_tables_use_them(tmp_path, ending):
 @pytest.fixture
 def no_figures(monkeypatch):
     """Pages for their words alone, which are written sooner."""
-    monkeypatch.setattr("eiv.paper.report.draw_figures", lambda tables, folder: [])
+    monkeypatch.setattr("eiv.experiments.paper.report.draw_figures", lambda tables, folder: [])
 
 
 def as_before(tables):

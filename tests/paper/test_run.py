@@ -14,15 +14,15 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from eiv.paper import run, stacks
-from eiv.paper.evaluation import evaluate_regression
-from eiv.paper.problems import problem
-from eiv.paper.regression import GRegression
-from eiv.paper.run import reproduce
-from eiv.paper.settings import PROFILES, TRAINING
-from eiv.paper.stacks import Stack, plan
-from eiv.paper.tables import Tables
-from eiv.runs import MixedResultsError
+from eiv.experiments.paper import run, stacks
+from eiv.experiments.paper.evaluation import evaluate_regression
+from eiv.experiments.paper.problems import problem
+from eiv.experiments.paper.regression import GRegression
+from eiv.experiments.paper.run import reproduce
+from eiv.experiments.paper.settings import PROFILES, TRAINING
+from eiv.experiments.paper.stacks import Stack, plan
+from eiv.experiments.paper.tables import Tables
+from eiv.experiments.runs import MixedResultsError
 
 QUIET = Console(quiet=True)
 RESULTS = ("networks", "calibration", "points")  # `stacks` holds times, which differ
@@ -31,10 +31,10 @@ SHORT = """
     import sys
     from dataclasses import replace
     from pathlib import Path
-    import eiv.paper.settings as settings
+    import eiv.experiments.paper.settings as settings
     for name, row in settings.TRAINING.items():
         settings.TRAINING[name] = replace(row, epochs=4, y_noise_every=2, hidden_units=8)
-    from eiv.paper.run import reproduce
+    from eiv.experiments.paper.run import reproduce
     reproduce(Path(sys.argv[1]), only=["linear", "quadratic"], n_networks=2, device="cpu", seed=5)
 """
 
@@ -93,7 +93,7 @@ def test_what_is_done_is_not_done_again(done, monkeypatch):
     def fail(*args, **kwargs):
         raise AssertionError("a stack was run again")
 
-    monkeypatch.setattr("eiv.runs._run", fail)
+    monkeypatch.setattr("eiv.experiments.runs._run", fail)
     reproduce(done, n_networks=3, device="cpu", console=QUIET)
 
 

@@ -1,7 +1,7 @@
 """Tables sim_data and network_and_training against a second typing of the paper's."""
 
 from eiv.datasets import SIMULATED
-from eiv.paper.settings import COMMON, PROFILES, TRAIN_SHARE, TRAINING
+from eiv.experiments.paper.settings import COMMON, PROFILES, TRAIN_SHARE, TRAINING
 
 NETWORK_AND_TRAINING = """
 yacht       1024  0.2  1e-3   32  1200  0.05   0.5   500

@@ -7,12 +7,11 @@ from torch import nn
 
 from conftest import CPU
 from eiv import EiVRegressor
+from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaPosterior
 from eiv.likelihoods import NOISE_RULES, NormalLikelihood
-from eiv.mlp import fast_stack
-from eiv.networks import NetworkStack, paper_network
+from eiv.networks import NetworkStack, fast_stack, paper_network
 from eiv.posteriors import FAMILIES
-from eiv.streams import Streams
 from eiv.training import Schedule, train
 
 NAMES = tuple(FAMILIES)

@@ -8,9 +8,9 @@ from numpy.random import SeedSequence
 from torch import nn
 
 from conftest import CPU, small_posterior
+from eiv.engine.streams import Streams
 from eiv.networks import NetworkStack
 from eiv.posteriors import BernoulliDropout
-from eiv.streams import Streams
 
 
 def streams(n_networks=2, dtype=torch.float32):

@@ -11,11 +11,11 @@ from sklearn.base import clone
 from torch import nn
 
 from eiv import EiVRegressor, NormalPrior, fit_splits
+from eiv.engine.streams import Streams
 from eiv.likelihoods import NormalLikelihood
-from eiv.mlp import MLPStack
-from eiv.objective import bound, loss
+from eiv.networks import MLPStack
 from eiv.posteriors import FAMILIES, PointPosterior, WeightPosterior
-from eiv.streams import Streams
+from eiv.training.objective import bound, loss
 
 every_family = pytest.mark.parametrize("name", NAMES)
 AT_THE_END = ("last_layer_laplace", "linearised_laplace", "swag")  # points before the end of training
@@ -151,7 +151,7 @@ def test_prediction_on_the_fast_path_is_the_same(name):
 
 
 @every_family
-@pytest.mark.filterwarnings("ignore::eiv.diagnostics.LooseBoundWarning")  # training is short
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")  # training is short
 def test_the_estimator_fits_predicts_clones_and_pickles(name, line):
     X, y = line
     model = EiVRegressor(
@@ -175,7 +175,7 @@ def test_the_estimator_fits_predicts_clones_and_pickles(name, line):
 
 @every_family
 @pytest.mark.parametrize("error_model", ["classical", "berkson"])
-@pytest.mark.filterwarnings("ignore::eiv.diagnostics.LooseBoundWarning")  # training is short
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")  # training is short
 def test_covariances_of_each_row_a_mixture_and_berkson_errors(name, error_model):
     random = np.random.default_rng(0)
     X, roots = random.standard_normal((40, 2)), 0.2 * random.standard_normal((40, 2, 2))

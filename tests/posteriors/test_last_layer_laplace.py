@@ -7,12 +7,12 @@ from torch import nn
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from conftest import CPU
+from eiv.engine.quadrature import Quadrature
+from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
 from eiv.likelihoods import NormalLikelihood
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import LastLayerLaplace
-from eiv.quadrature import Quadrature
-from eiv.streams import Streams
 
 F64 = torch.float64
 

@@ -8,12 +8,12 @@ from torch.distributions import MultivariateNormal, kl_divergence
 from torch.func import functional_call, jacrev, jvp
 
 from conftest import CPU
+from eiv.engine.quadrature import Quadrature
+from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaPosterior
 from eiv.likelihoods import NormalLikelihood
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import LastLayerLaplace, LinearisedLaplace
-from eiv.quadrature import Quadrature
-from eiv.streams import Streams
 
 F64 = torch.float64
 SEEDS = SeedSequence(0).spawn(2)

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from eiv.datasets import SIMULATED
-from eiv.studies import coverage, coverage_page
-from eiv.studies.coverage import LEVELS, METHODS, CoverageUnit
-from eiv.studies.coverage_page import write_coverage_page
-from eiv.studies.goals import GOALS, Goal, summarise
+from eiv.experiments.studies import coverage, coverage_page
+from eiv.experiments.studies.coverage import LEVELS, METHODS, CoverageUnit
+from eiv.experiments.studies.coverage_page import write_coverage_page
+from eiv.experiments.studies.goals import GOALS, Goal, summarise
 from test_cli import run  # noqa: F401  (a fixture)
 
 NOISE = {"non-EiV": 3.0, "paper": 2.0, "ours": 1.05}  # σ_y over the true one; 1.5 for the ingredients

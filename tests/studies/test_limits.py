@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import truncnorm
 
 from eiv.datasets import SIMULATED, simulate
+from eiv.experiments.studies.limits import best_prediction, smallest_rmse
 from eiv.metrics import rmse
-from eiv.studies.limits import best_prediction, smallest_rmse
 
 
 def test_normal_zeta_and_a_line_have_a_closed_form():

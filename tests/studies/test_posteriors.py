@@ -11,13 +11,13 @@ import pytest
 from rich.console import Console
 
 from eiv import EiVRegressor
+from eiv.experiments.paper.problems import problem
+from eiv.experiments.paper.settings import TRAINING
+from eiv.experiments.studies import posteriors, posteriors_page
+from eiv.experiments.studies.posteriors import DATA_SETS, PosteriorUnit, study_posteriors
+from eiv.experiments.studies.posteriors_page import write_posteriors_page
 from eiv.metrics import coverage, crps, interval_score, nll
-from eiv.paper.problems import problem
-from eiv.paper.settings import TRAINING
 from eiv.posteriors import FAMILIES
-from eiv.studies import posteriors, posteriors_page
-from eiv.studies.posteriors import DATA_SETS, PosteriorUnit, study_posteriors
-from eiv.studies.posteriors_page import write_posteriors_page
 from test_cli import run  # noqa: F401  (a fixture)
 
 

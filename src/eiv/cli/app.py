@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 import eiv
-from eiv.files import check_plain, only_new
+from eiv.io.files import check_plain, only_new
 
 app = typer.Typer(
     name="eiv",

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eiv.cli.options import FitOptions
-from eiv.tables import ErrorSpec, ErrorTerm, Source, TableError
-from eiv.tables.errorspec import about, split_error
-from eiv.tables.reading import check_columns, read_rows
+from eiv.io.tables import ErrorSpec, ErrorTerm, Source, TableError
+from eiv.io.tables.errorspec import about, split_error
+from eiv.io.tables.reading import check_columns, read_rows
 
 if TYPE_CHECKING:
     import pandas as pd

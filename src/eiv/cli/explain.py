@@ -18,8 +18,8 @@ from eiv.cli.app import app, check_output, console, interruptible, show_warning
 if TYPE_CHECKING:
     from eiv import Prediction
     from eiv.cli.modeltable import ModelTable
+    from eiv.io.tables import Rows
     from eiv.report.contributions import Budget
-    from eiv.tables import Rows
 
 Array = NDArray[np.float64]
 _KINDS = (".png", ".svg", ".pdf")
@@ -66,10 +66,10 @@ def explain(
     with interruptible(out, force):
         from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
         from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
+        from eiv.io.tables import open_table  # noqa: PLC0415
         from eiv.report.contributions import Budget  # noqa: PLC0415
         from eiv.report.figures import shortened  # noqa: PLC0415
         from eiv.report.sample import single_outputs  # noqa: PLC0415
-        from eiv.tables import open_table  # noqa: PLC0415
         from eiv.validation import check_level  # noqa: PLC0415
 
         check_level("--level", level)
@@ -109,7 +109,7 @@ def explain(
 def _row(table: ModelTable, number: int) -> tuple[Rows, int]:
     """One row of a table, and how many there are. The numbers of other rows may be amiss, their count may not."""
     from eiv.cli.data import Missing  # noqa: PLC0415
-    from eiv.tables import Rows, TableError  # noqa: PLC0415
+    from eiv.io.tables import Rows, TableError  # noqa: PLC0415
 
     chosen, n_rows = None, 0
     for rows in table.source.chunks():
@@ -195,7 +195,7 @@ def _show_budget(name: str, budget: Budget, errors: Array) -> None:
 
 
 def _draw(out: Path, budget: Budget, title: str) -> None:
-    from eiv.files import write_whole  # noqa: PLC0415
+    from eiv.io.files import write_whole  # noqa: PLC0415
     from eiv.plotting import image  # noqa: PLC0415
     from eiv.report.figures import budget_figure  # noqa: PLC0415
 

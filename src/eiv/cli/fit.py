@@ -14,13 +14,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from eiv.cli.app import app, check_output, console, errors, interruptible
-from eiv.files import digest_of
+from eiv.io.files import digest_of
 
 if TYPE_CHECKING:
     from eiv import EiVRegressor
     from eiv.cli.data import TrainingTable
     from eiv.cli.options import FitOptions
-    from eiv.tables import Source
+    from eiv.io.tables import Source
 
 _LEAST_HELD_OUT = 5  # rows from which on scores say something
 
@@ -122,7 +122,7 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
     from eiv import EiVRegressor  # noqa: PLC0415  (slow to import)
     from eiv.cli.data import TrainingTable  # noqa: PLC0415
     from eiv.cli.options import FitOptions  # noqa: PLC0415
-    from eiv.tables import open_table  # noqa: PLC0415
+    from eiv.io.tables import open_table  # noqa: PLC0415
 
     options = FitOptions.of(given, config)
     if out is None:

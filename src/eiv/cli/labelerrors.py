@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from eiv import EiVRegressor
-    from eiv.tables import ErrorSpec, ErrorTerm, Rows, Source
+    from eiv.io.tables import ErrorSpec, ErrorTerm, Rows, Source
 
 Array = NDArray[np.float64]
 _NO_SHARE = "a share of the label is not known before the label is"
@@ -50,7 +50,7 @@ class LabelErrors:
 
         `labels` are the columns with labels, one per output; none where labels are not looked at.
         """
-        from eiv.tables import ErrorSpec  # noqa: PLC0415
+        from eiv.io.tables import ErrorSpec  # noqa: PLC0415
 
         columns = labels or outputs
         if y_err is not None:
@@ -94,8 +94,8 @@ class LabelErrors:
 
 def _given(y_err: str, source: Source, taken: Mapping[str, str]) -> ErrorTerm:
     """The error that `--y-err` gives; columns that are `taken` as something else hold none."""
-    from eiv.tables import ErrorTerm, TableError  # noqa: PLC0415
-    from eiv.tables.errorspec import about  # noqa: PLC0415
+    from eiv.io.tables import ErrorTerm, TableError  # noqa: PLC0415
+    from eiv.io.tables.errorspec import about  # noqa: PLC0415
 
     with about(source.path):
         term = ErrorTerm.parse(y_err, source.columns, y_err, "--y-err")
@@ -114,8 +114,8 @@ def _spread(model_file: Path, notes: Mapping[str, Any]) -> float:
 
 def _noted(model_file: Path, notes: Mapping[str, Any], outputs: tuple[str, ...]) -> ErrorSpec | None:
     """The errors of labels as `eiv fit` was given them; None where it was not, or the model was saved from Python."""
-    from eiv.modelfile import ModelFileError  # noqa: PLC0415
-    from eiv.tables import ErrorSpec  # noqa: PLC0415
+    from eiv.io.modelfile import ModelFileError  # noqa: PLC0415
+    from eiv.io.tables import ErrorSpec  # noqa: PLC0415
 
     if "y_err" not in notes:
         return None

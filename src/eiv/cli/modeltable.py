@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from eiv import EiVRegressor, Prediction
     from eiv.cli.data import Missing
     from eiv.cli.labelerrors import LabelErrors
-    from eiv.tables import ErrorSpec, Rows, Source
+    from eiv.io.tables import ErrorSpec, Rows, Source
 
 Array = NDArray[np.float64]
 
@@ -49,9 +49,9 @@ class ModelTable:
     ) -> ModelTable:
         """Load the model and check that the table has what it needs; `target` is for labels under another name."""
         from eiv.cli.labelerrors import LabelErrors  # noqa: PLC0415
-        from eiv.modelfile import read_header  # noqa: PLC0415
+        from eiv.io.modelfile import read_header  # noqa: PLC0415
+        from eiv.io.tables.reading import check_columns  # noqa: PLC0415
         from eiv.report.provenance import output_names  # noqa: PLC0415
-        from eiv.tables.reading import check_columns  # noqa: PLC0415
 
         header = read_header(model_file)
         model = EiVRegressor.load(model_file)
@@ -123,7 +123,7 @@ class ModelTable:
 
 def _labels(source: Source, outputs: tuple[str, ...], target: str | None) -> tuple[str, ...]:
     """The columns that hold labels, none where the table has not all of them."""
-    from eiv.tables.reading import check_columns  # noqa: PLC0415
+    from eiv.io.tables.reading import check_columns  # noqa: PLC0415
 
     if target is None:
         return outputs if set(outputs) <= set(source.columns) else ()
@@ -135,8 +135,8 @@ def _labels(source: Source, outputs: tuple[str, ...], target: str | None) -> tup
 
 def _given_at_fit(model_file: Path, notes: Mapping[str, Any], features: tuple[str, ...]) -> ErrorSpec | None:
     """The errors as `eiv fit` was given them; None for a model that was saved from Python."""
-    from eiv.modelfile import ModelFileError  # noqa: PLC0415
-    from eiv.tables import ErrorSpec  # noqa: PLC0415
+    from eiv.io.modelfile import ModelFileError  # noqa: PLC0415
+    from eiv.io.tables import ErrorSpec  # noqa: PLC0415
 
     if "x_err" not in notes:
         return None
@@ -159,8 +159,8 @@ def _errors(
     x_err: list[str] | None,
 ) -> ErrorSpec | None:
     """The errors that are given now, and else those given at the fit; None where the model knows them itself."""
-    from eiv.tables import ErrorSpec, ErrorTerm  # noqa: PLC0415
-    from eiv.tables.errorspec import about, split_error  # noqa: PLC0415
+    from eiv.io.tables import ErrorSpec, ErrorTerm  # noqa: PLC0415
+    from eiv.io.tables.errorspec import about, split_error  # noqa: PLC0415
 
     if not x_err:
         return None if kept is None or kept.is_constant else kept

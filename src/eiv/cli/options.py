@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from eiv import EiVRegressor
-from eiv.modelfile.header import check_settings
-from eiv.settings import RECIPES
+from eiv.io.modelfile.header import check_settings
+from eiv.training.settings import RECIPES
 
 _NOT_SETTINGS = (
     "self",

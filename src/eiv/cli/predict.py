@@ -18,7 +18,7 @@ from eiv.cli.app import app, check_output, console, errors, interruptible, show_
 
 if TYPE_CHECKING:
     from eiv.cli.modeltable import ModelTable
-    from eiv.tables import Rows
+    from eiv.io.tables import Rows
 
 _PARTS = ("mean", "std", "epistemic", "aleatoric", "noise", "total", "low", "high")
 
@@ -68,8 +68,8 @@ def predict(
     with interruptible(out, force):
         from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
         from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
-        from eiv.tables import TableWriter, open_table  # noqa: PLC0415
-        from eiv.tables.writing import with_columns  # noqa: PLC0415
+        from eiv.io.tables import TableWriter, open_table  # noqa: PLC0415
+        from eiv.io.tables.writing import with_columns  # noqa: PLC0415
         from eiv.validation import check_level  # noqa: PLC0415
 
         if of not in ("function", "label"):

@@ -14,7 +14,7 @@ import typer
 from rich.markup import escape
 
 from eiv.cli.app import app, check_output, console, errors, interruptible, show_warning
-from eiv.files import digest_of
+from eiv.io.files import digest_of
 
 if TYPE_CHECKING:
     from eiv import EiVRegressor
@@ -153,20 +153,20 @@ def _check_whole(folder: Path, name: str) -> None:
 
 
 def _of_reproduction(folder: Path, out: Path | None) -> Path:
-    from eiv.paper.report import write_report  # noqa: PLC0415
-    from eiv.paper.tables import Tables  # noqa: PLC0415
+    from eiv.experiments.paper.report import write_report  # noqa: PLC0415
+    from eiv.experiments.paper.tables import Tables  # noqa: PLC0415
 
     return write_report(Tables.read(folder), folder, out)
 
 
 def _of_coverage(folder: Path, out: Path | None) -> Path:
-    from eiv.studies.coverage_page import write_coverage_page  # noqa: PLC0415
+    from eiv.experiments.studies.coverage_page import write_coverage_page  # noqa: PLC0415
 
     return write_coverage_page(folder, out)
 
 
 def _of_posteriors(folder: Path, out: Path | None) -> Path:
-    from eiv.studies.posteriors_page import write_posteriors_page  # noqa: PLC0415
+    from eiv.experiments.studies.posteriors_page import write_posteriors_page  # noqa: PLC0415
 
     return write_posteriors_page(folder, out)
 
@@ -192,9 +192,9 @@ def _of_model(
 ) -> None:
     from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
     from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
-    from eiv.modelfile import read_header  # noqa: PLC0415
+    from eiv.io.modelfile import read_header  # noqa: PLC0415
+    from eiv.io.tables import open_table  # noqa: PLC0415
     from eiv.report import write_model_page  # noqa: PLC0415
-    from eiv.tables import open_table  # noqa: PLC0415
 
     model: EiVRegressor
     header: Mapping[str, Any]

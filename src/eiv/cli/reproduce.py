@@ -29,8 +29,8 @@ def reproduce(
 ) -> None:
     """Renew the paper's results: train, evaluate, draw all figures, and check every claim."""
     with resumable(out):
-        from eiv.paper.report import notice, write_report  # noqa: PLC0415  (slow to import)
-        from eiv.paper.run import reproduce as run  # noqa: PLC0415
+        from eiv.experiments.paper.report import notice, write_report  # noqa: PLC0415  (slow to import)
+        from eiv.experiments.paper.run import reproduce as run  # noqa: PLC0415
 
         started = time.perf_counter()
         names = [name.strip() for name in only.split(",") if name.strip()]
@@ -44,7 +44,7 @@ def reproduce(
 
 
 def _show_claims(tables: object) -> None:
-    from eiv.paper.claims import check_claims  # noqa: PLC0415
+    from eiv.experiments.paper.claims import check_claims  # noqa: PLC0415
 
     colours = {"holds": "green", "does not hold": "red", "cannot tell": "yellow", "not run": "yellow"}
     shown = Table(title="What the paper says")

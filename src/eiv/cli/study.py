@@ -47,8 +47,8 @@ def coverage(
 ) -> None:
     """Coverage of the truth, curve and output noise on the simulated sets, with uniform and with normal ζ."""
     with resumable(out):
-        from eiv.studies.coverage import study_coverage  # noqa: PLC0415  (slow to import)
-        from eiv.studies.coverage_page import write_coverage_page  # noqa: PLC0415
+        from eiv.experiments.studies.coverage import study_coverage  # noqa: PLC0415  (slow to import)
+        from eiv.experiments.studies.coverage_page import write_coverage_page  # noqa: PLC0415
 
         table = study_coverage(
             out,
@@ -84,8 +84,8 @@ def posteriors(
 ) -> None:
     """All families of weight posteriors, EiV and non-EiV, on ten data sets: coverage, scores and times."""
     with resumable(out):
-        from eiv.studies.posteriors import study_posteriors  # noqa: PLC0415  (slow to import)
-        from eiv.studies.posteriors_page import write_posteriors_page  # noqa: PLC0415
+        from eiv.experiments.studies.posteriors import study_posteriors  # noqa: PLC0415  (slow to import)
+        from eiv.experiments.studies.posteriors_page import write_posteriors_page  # noqa: PLC0415
 
         table = study_posteriors(
             out,
@@ -121,7 +121,7 @@ def _show_coverage(table: pd.DataFrame, methods: Sequence[str]) -> None:
 
 def _show_posteriors(table: pd.DataFrame) -> None:
     """The families in short, as on the page."""
-    from eiv.studies.posteriors_page import overview  # noqa: PLC0415
+    from eiv.experiments.studies.posteriors_page import overview  # noqa: PLC0415
 
     content = overview(table)
     title = "Means over data sets; CRPS and times as ratios to Bernoulli dropout"

@@ -19,7 +19,7 @@ from eiv.datasets._catalogue import REAL, Description, Download
 from eiv.datasets._download import fetch
 from eiv.datasets._parsers import commas, gunzip
 from eiv.datasets.simulated import SIMULATED
-from eiv.files import write_whole
+from eiv.io.files import write_whole
 from eiv.validation import check_option
 
 if TYPE_CHECKING:

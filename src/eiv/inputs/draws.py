@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eiv.engine.quadrature import Quadrature
+from eiv.engine.streams import Streams
 from eiv.inputs.zeta import ZetaPosterior, is_ours
-from eiv.quadrature import Quadrature
-from eiv.streams import Streams
 
 __all__ = ["ZETA_DRAWS", "ZetaDraws"]
 
@@ -36,7 +36,8 @@ class ZetaDraws:
     - "stratified": one in each of L slices of equal probability, for every noisy feature (a Latin hypercube).
     - "sobol": a Sobol sequence with a random digital shift for each row and step; best where L is a power of two.
     - "informed": stratified candidates, of which training keeps an eighth by how well they explain y (see
-      `eiv.objective.choose_zetas`): a sharp look where sigma_y is small against what the error of x moves f by.
+      `eiv.likelihoods.Likelihood.choose_zetas`): a sharp look where sigma_y is small against what the error of x moves
+      f by.
     - "gauss_hermite": the nodes and weights of Gauss-Hermite quadrature, `n_zeta` along each of three noisy features
       at most. A mixture of several components can have one noisy feature; its nodes are quantiles.
     - "auto": "interpolated" for one noisy feature, else "informed".

@@ -143,7 +143,7 @@ def stack_own(posteriors: Sequence[ZetaPosterior]) -> OwnDraws:
 
 def _some_rows(zeta: ZetaPosterior, rows: Tensor | slice) -> ZetaPosterior:
     """Some rows of a posterior `rows x n_x`; what rows share stays as it is."""
-    return zeta._each(lambda values: values if values.ndim == 0 or len(values) == 1 else values[rows])
+    return zeta.map_tensors(lambda values: values if values.ndim == 0 or len(values) == 1 else values[rows])
 
 
 def _check_draws(zeta: ZetaPosterior) -> None:

@@ -84,16 +84,16 @@ class ZetaPosterior:
 
     def take(self, rows: Tensor) -> Self:
         """The posterior of some rows; `rows` is `S x B`, a choice of its own for each network."""
-        return self._each(lambda values: values if values.shape[1] == 1 else take_rows(values, rows))
+        return self.map_tensors(lambda values: values if values.shape[1] == 1 else take_rows(values, rows))
 
     def rows(self, start: int, stop: int) -> Self:
         """The posterior of the rows from `start` up to `stop`."""
         chosen = (*(slice(None),) * (self.mean.ndim - 2), slice(start, stop))
-        return self._each(lambda values: values if values.shape[len(chosen) - 1] == 1 else values[chosen])
+        return self.map_tensors(lambda values: values if values.shape[len(chosen) - 1] == 1 else values[chosen])
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Self:
         """The same elsewhere, or in other numbers."""
-        return self._each(lambda values: values.to(device, dtype if values.is_floating_point() else values.dtype))
+        return self.map_tensors(lambda values: values.to(device, dtype if values.is_floating_point() else values.dtype))
 
     def standardised(self, shift: Tensor, scale: Tensor) -> ZetaPosterior:
         """The posterior of (zeta - shift) / scale; an infinite scale leaves a feature that is exactly zero."""
@@ -129,13 +129,13 @@ class ZetaPosterior:
         weightless = torch.zeros_like(self.mean[..., :1])
         return ZetaMixture.of(weightless, self.mean.unsqueeze(-2), self.std.unsqueeze(-2))
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+    def map_tensors(self, change: Callable[[Tensor], Tensor]) -> Self:
         """The same with another tensor in the place of each, in posteriors among the fields too."""
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
         changed: dict[str, Any] = {name: change(value) for name, value in parts.items() if isinstance(value, Tensor)}
         for name, value in parts.items():
             if isinstance(value, ZetaPosterior):
-                changed[name] = value._each(change)
+                changed[name] = value.map_tensors(change)
         return replace(self, **changed)
 
     def _refuse_own(self, method: str) -> None:

@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eiv.engine.quadrature import Quadrature
+from eiv.engine.stable import log_mean_exp
+from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods.labels import Labels
-from eiv.quadrature import Quadrature
-from eiv.stable import log_mean_exp
-from eiv.streams import Streams
 
 if TYPE_CHECKING:
     from eiv.posteriors import WeightPosterior

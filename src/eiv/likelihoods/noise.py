@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
-from eiv.streams import Streams
 
 if TYPE_CHECKING:
     from eiv.posteriors import WeightPosterior

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
-from eiv.streams import Streams
 
 __all__ = ["PointPosterior", "Spread", "Theta", "WeightDraw", "WeightPosterior"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from eiv.engine.streams import Streams
 from eiv.networks import NetworkStack
 from eiv.posteriors.base import PACE, Theta, WeightDraw, WeightPosterior, check_dropout_layers, sum_over_units
-from eiv.streams import Streams
 
 __all__ = ["ConcreteDropout"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from eiv.engine.streams import Streams
 from eiv.posteriors.base import PointPosterior, Spread, WeightDraw, sum_of_squares
-from eiv.streams import Streams
 
 __all__ = ["Ensemble"]
 

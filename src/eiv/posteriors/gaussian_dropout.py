@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from eiv.engine.streams import Streams
 from eiv.networks import NetworkStack
 from eiv.posteriors.base import Theta, WeightDraw, WeightPosterior, check_dropout_layers
-from eiv.streams import Streams
 
 __all__ = ["GaussianDropout"]
 

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from eiv.engine.quadrature import Quadrature
+from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
 from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
 from eiv.posteriors.base import PointPosterior, Spread, WeightDraw
-from eiv.quadrature import Quadrature
-from eiv.streams import Streams
 
 __all__ = ["LastLayerLaplace"]
 

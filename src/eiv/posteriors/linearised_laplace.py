@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
 from eiv.posteriors.last_layer_laplace import Features, LastLayerLaplace
-from eiv.streams import Streams
 
 __all__ = ["LinearisedLaplace"]
 

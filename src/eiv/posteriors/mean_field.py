@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from eiv.engine.streams import Streams
 from eiv.networks import NetworkStack
 from eiv.posteriors.base import PACE, Theta, WeightDraw, WeightPosterior
-from eiv.streams import Streams
 
 __all__ = ["MeanField"]
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
 from eiv.posteriors.base import PointPosterior, Theta, WeightDraw
-from eiv.streams import Streams
 
 __all__ = ["SWAG"]
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import eiv
-from eiv.pages import Cell, HtmlTable, Section, write_page
 from eiv.report import sections
 from eiv.report.contributions import Budget
 from eiv.report.curves import curves
 from eiv.report.labels import Comparison
+from eiv.report.pages import Cell, HtmlTable, Section, write_page
 from eiv.report.provenance import header_lines, held_out_scores, output_names, settings_of
 from eiv.report.ranges import Ranges
 from eiv.report.sample import Sample, predict
@@ -45,8 +45,8 @@ def write_model_page(
 
     Args:
         path: the page; one that is there is replaced.
-        model: as `eiv.modelfile.load_model` gives it.
-        header: as `eiv.modelfile.read_header` gives it.
+        model: as `eiv.io.modelfile.load_model` gives it.
+        header: as `eiv.io.modelfile.read_header` gives it.
         sample: rows of a table, with or without labels. Without it the page says what the model file holds.
         provenance: more lines for the table at the end, each a thing and its value.
         on_step: hears of what is being done.
@@ -54,7 +54,7 @@ def write_model_page(
     Examples:
         >>> import tempfile
         >>> from eiv import EiVRegressor
-        >>> from eiv.modelfile import read_header
+        >>> from eiv.io.modelfile import read_header
         >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
         >>> model = EiVRegressor(0.1, epochs=2, n_theta=4).fit(X[:, None], y)
         >>> with tempfile.TemporaryDirectory() as folder:

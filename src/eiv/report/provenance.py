@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from eiv.settings import RECIPES
+from eiv.training.settings import RECIPES
 
 _SCORES = ("rows", "rmse", "spread", "coverage_95", "epistemic", "aleatoric", "total")
 
@@ -75,7 +75,7 @@ def _plain(value: object) -> str:
 
 
 def _errors(content: dict[str, Any]) -> str:
-    from eiv.tables import ErrorSpec  # noqa: PLC0415
+    from eiv.io.tables import ErrorSpec  # noqa: PLC0415
 
     return "; ".join(f"{name}: {term}" for name, term in ErrorSpec.from_json(content).terms.items())
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.diagnostics import LARGE_GAP
-from eiv.pages import Cell, HtmlFigure, HtmlTable, Section
 from eiv.plotting import COLOURS, image
 from eiv.prediction import Prediction
 from eiv.report import figures as draw
 from eiv.report.contributions import Budget
 from eiv.report.curves import Curve
 from eiv.report.labels import Comparison, Pattern
+from eiv.report.pages import Cell, HtmlFigure, HtmlTable, Section
 from eiv.report.ranges import Ranges
 from eiv.report.sample import Sample
 from eiv.report.words import counted, coverage_verdict, listed, number, percent
+from eiv.training.diagnostics import LARGE_GAP
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

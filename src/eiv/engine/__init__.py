@@ -1,0 +1,1 @@
+"""What makes many small networks fast: passes, kernels, graphs, Adam, workers and random streams."""

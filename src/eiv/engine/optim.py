@@ -1,0 +1,109 @@
+"""Adam on one flat buffer: a single call moves the parameters of all networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from eiv.engine import kernels
+
+_ALIGNMENT = 64  # values; matrix products want their operands to start on such a boundary
+
+
+class FlatAdam:
+    """Adam for `parameters`, which become views of one flat buffer, as their gradients do.
+
+    They decay towards zero, or towards the `anchors`, one a parameter, where there are any.
+
+    Attributes:
+        values: the flat parameters.
+        gradient: the flat gradient, to be filled before a step.
+        gradients: views of it, one a parameter.
+
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[Tensor],
+        learning_rate: float,
+        weight_decay: float = 0.0,
+        anchors: Sequence[Tensor] = (),
+    ) -> None:
+        self.weight_decay = weight_decay
+        sizes = [-(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT for parameter in parameters]
+        like = parameters[0].detach()
+        self.values, self.gradient, self._m, self._v = (like.new_zeros(sum(sizes)) for _ in range(4))
+        self._step = torch.zeros((), dtype=torch.float32, device=like.device)
+        self._rate = torch.zeros((), dtype=torch.float32, device=like.device)  # a CUDA graph reads it from there
+        self.learning_rate = learning_rate
+        self._starts = [sum(sizes[:i]) for i in range(len(sizes))]
+        self.gradients: list[Tensor] = []
+        views = zip(self.values.split(sizes), self.gradient.split(sizes), strict=True)
+        for parameter, (value, gradient) in zip(parameters, views, strict=True):
+            view = value[: parameter.numel()].view_as(parameter)
+            before = parameter.detach()
+            if before.is_cuda:  # made on another stream, which must not use its memory again before it is copied
+                before.record_stream(torch.cuda.current_stream(before.device))
+            parameter.data = view.copy_(before)
+            parameter.grad = gradient[: parameter.numel()].view_as(parameter)
+            self.gradients.append(parameter.grad)
+        flat = torch.zeros_like(self.values)
+        for i, anchor in enumerate(anchors):
+            flat[self.part(i)] = anchor.flatten()
+        self._anchors = flat if anchors else None
+
+    @property
+    def learning_rate(self) -> float:
+        """The step size, which may change between steps."""
+        return self._learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        self._learning_rate = value
+        self._rate.fill_(value)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Move all parameters along the gradient."""
+        self.begin()
+        self.move(slice(0, len(self.values)), self.gradient)
+
+    def begin(self) -> None:
+        """Count a step; `move` follows for every part of the parameters."""
+        self._step += 1
+
+    def move(self, part: slice, gradient: Tensor) -> None:
+        """Move one part of the flat parameters along its `gradient`, which may be overwritten."""
+        if self._anchors is not None:
+            gradient.sub_(self._anchors[part], alpha=self.weight_decay)
+        state = [buffer[part] for buffer in (self.values, self._m, self._v)]
+        values, m, v = state
+        if kernels.available(self.values.device) and self.values.dtype == torch.float32:
+            kernels.adam(values, gradient, m, v, self._step, self._rate, self.weight_decay)
+            return
+        # The call behind torch.optim.Adam(fused=True): on small networks the layers above it take longer than itself.
+        torch._fused_adam_(
+            [values],
+            [gradient],
+            [m],
+            [v],
+            [],
+            [self._step],
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=self.learning_rate,
+            weight_decay=self.weight_decay,
+            eps=1e-8,
+            maximize=False,
+        )
+
+    def part(self, parameter: int, network: int | None = None) -> slice:
+        """Where a parameter stands in the flat buffer, of all networks or of one."""
+        start, size = self._starts[parameter], self.gradients[parameter].numel()
+        if network is None:
+            return slice(start, start + size)
+        share = size // len(self.gradients[parameter])
+        return slice(start + network * share, start + (network + 1) * share)

@@ -1,0 +1,320 @@
+"""Long work in units: side by side, each result written whole when it is done, to go on after being killed."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import multiprocessing.resource_tracker
+import os
+import platform
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import joblib
+import joblib.externals.loky.backend.resource_tracker
+import numpy as np
+import pandas as pd
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+import eiv
+from eiv.io.files import write_whole
+
+__all__ = ["MixedResultsError", "Unit", "read_unit", "run_units"]
+
+_FOLDER = "stacks"  # of single results
+_UNITS_ON_A_GPU = 3  # one alone leaves it idle while Python prepares the next step
+_LOOK_EVERY = 0.5  # seconds after which a worker looks whether its parent is there
+_FORMAT = 2  # 2: predictions without common noise, simulated sets of the reproduction drawn anew
+
+
+class MixedResultsError(ValueError):
+    r"""A folder holds results that were made with other settings.
+
+    .. math:: \text{identity}_{\text{found}} \ne \text{identity}_{\text{asked}}
+
+    Examples:
+        >>> raise MixedResultsError("demo: linear-eiv was made with seed 1, not 0.")
+        Traceback (most recent call last):
+        ...
+        eiv.experiments.runs.MixedResultsError: demo: linear-eiv was made with seed 1, not 0.
+
+    """
+
+
+class Unit(Protocol):
+    r"""A piece of work whose result is some tables.
+
+    .. math:: \text{settings} \mapsto \text{tables}
+
+    Examples:
+        >>> from eiv.experiments.paper.settings import TRAINING
+        >>> from eiv.experiments.paper.stacks import Stack
+        >>> unit: Unit = Stack("linear", "eiv", TRAINING["linear"], n_networks=2, seed=0, device="cpu")
+
+    """
+
+    @property
+    def device(self) -> str:
+        """Where it runs, "cpu" or "cuda"."""
+
+    @property
+    def key(self) -> str:
+        """Its name, which is that of its file."""
+
+    @property
+    def cost(self) -> float:
+        """Time that it takes, in units of no meaning."""
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that the numbers depend on, but for versions and the machine, as JSON knows it."""
+
+    def run(self, on_progress: Callable[[float], None]) -> tuple[dict[str, pd.DataFrame], dict[str, float]]:
+        """The tables, and the seconds that parts of the work took; `on_progress` hears of the share that is done."""
+
+
+class _Queue(Protocol):
+    def put(self, item: Any) -> None: ...
+    def get(self) -> Any: ...
+
+
+def run_units(
+    units: Sequence[Unit], folder: Path, console: Console, restart: bool = False, alone: bool = False
+) -> None:
+    r"""Run the units whose results `folder` does not hold yet, side by side, with one progress bar.
+
+    .. math:: \text{asked} \setminus \text{found}
+
+    Args:
+        units: what is to be done; the longest should come first.
+        folder: for the results.
+        console: for the bar.
+        restart: whether results of other settings are replaced instead of refused.
+        alone: whether each unit has the machine for itself, in the given order, so that its times mean something.
+
+    Raises:
+        MixedResultsError: where the folder holds results of other settings or another version.
+
+    Examples:
+        >>> import tempfile
+        >>> from eiv.experiments.paper.settings import TRAINING
+        >>> from eiv.experiments.paper.stacks import Stack
+        >>> unit = Stack("linear", "g_regression", TRAINING["linear"], n_networks=2, seed=0, device="cpu")
+        >>> with tempfile.TemporaryDirectory() as name:
+        ...     run_units([unit], Path(name), Console(quiet=True))
+        ...     sorted(read_unit(Path(name), unit.key))
+        ['identity', 'provenance', 'tables']
+
+    """
+    todo = [unit for unit in units if not _is_done(folder, unit, restart)]
+    if todo:
+        done = sum(unit.cost for unit in units) - sum(unit.cost for unit in todo)
+        _run(todo, folder, console, done, alone)
+
+
+def read_unit(folder: Path, key: str) -> dict[str, Any] | None:
+    r"""The result of one unit, or None where there is none that can be read.
+
+    .. math:: \text{one file} \mapsto (\text{identity}, \text{provenance}, \text{tables})
+
+    Args:
+        folder: that of the run.
+        key: the name of the unit.
+
+    Returns:
+        The content of the file.
+
+    Examples:
+        >>> read_unit(Path("nowhere"), "linear-eiv")
+
+    """
+    try:
+        content = json.loads((folder / _FOLDER / f"{key}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) and {"identity", "provenance", "tables"} <= set(content) else None
+
+
+def _identity(unit: Unit) -> dict[str, Any]:
+    versions = {"format": _FORMAT, "eiv": eiv.__version__, "torch": torch.__version__.split("+")[0]}
+    return versions | {"device": unit.device} | unit.settings()
+
+
+def _write(folder: Path, unit: Unit, tables: dict[str, pd.DataFrame], seconds: dict[str, float]) -> None:
+    provenance = {
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **{name: round(value, 2) for name, value in seconds.items()},
+        "device_name": torch.cuda.get_device_name() if unit.device == "cuda" else platform.machine(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+    records = {name: table.to_dict("records") for name, table in tables.items()}
+    content = {"identity": _identity(unit), "provenance": provenance, "tables": records}
+    (folder / _FOLDER).mkdir(parents=True, exist_ok=True)
+    write_whole(folder / _FOLDER / f"{unit.key}.json", json.dumps(content))
+
+
+def _is_done(folder: Path, unit: Unit, restart: bool) -> bool:
+    found = read_unit(folder, unit.key)
+    if found is None:
+        return False
+    asked = _identity(unit)
+    different = [key for key in asked if found["identity"].get(key) != asked[key]]
+    if different and not restart:
+        key = different[0]
+        raise MixedResultsError(
+            f"{folder} holds a result for {unit.key} that was made with {key} = {found['identity'].get(key)!r}, not "
+            f"{asked[key]!r}. Choose another folder, or replace such results with --restart."
+        )
+    return not different
+
+
+def _run(todo: Sequence[Unit], folder: Path, console: Console, done: float, alone: bool) -> None:
+    """Run `todo`: on the CPU one process a core with one thread each, on a GPU some threads; or here, one by one."""
+    processes = todo[0].device == "cpu" and not alone
+    if todo[0].device == "cuda":
+        torch.linalg.eigvalsh(
+            torch.ones(1, 1, device="cuda")
+        )  # first used by several threads, its library fails to load
+    n_jobs = min(len(todo), (os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()) or 1)
+    options: dict[str, Any] = (
+        {"backend": "loky", "n_jobs": n_jobs, "inner_max_num_threads": 1}
+        if processes
+        else {"backend": "threading", "n_jobs": 1 if alone else _UNITS_ON_A_GPU}
+    )
+    with _messages(across_processes=processes) as messages, joblib.parallel_config(**options):
+        work = partial(_run_unit, folder=folder, messages=messages, parent=os.getpid() if processes else None)
+        with contextlib.ExitStack() as stack:
+            if processes:
+                _start_trackers()
+            with _left_to_the_parent():
+                running = joblib.Parallel(return_as="generator_unordered")(joblib.delayed(work)(unit) for unit in todo)
+                finished = stack.enter_context(contextlib.closing(running))
+            with _progress(console, todo, done, messages):
+                for _ in finished:
+                    pass
+
+
+def _start_trackers() -> None:
+    """Start Python's and joblib's helpers that remove what processes share.
+
+    In a block of their own, because that of Python 3.11 ends it for SIGINT and SIGTERM.
+    """
+    with _left_to_the_parent():
+        multiprocessing.resource_tracker.ensure_running()
+        joblib.externals.loky.backend.resource_tracker.ensure_running()
+
+
+@contextlib.contextmanager
+def _left_to_the_parent() -> Iterator[None]:
+    """Let processes that start in the block leave it to this one to answer signals that the whole group gets.
+
+    They inherit that these are blocked: workers, or helpers that end before them, would complain. This process hears
+    of a signal at the end of the block.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _run_unit(unit: Unit, folder: Path, messages: _Queue, parent: int | None) -> None:
+    """Run a unit and write what came out; with a `parent`, in one of its worker processes."""
+    if parent is not None:
+        _end_with(parent)
+        torch.set_num_threads(1)
+    tables, seconds = unit.run(lambda share: messages.put((unit.key, share)))
+    _write(folder, unit, tables, seconds)
+
+
+@functools.cache  # one watch per process
+def _end_with(parent: int) -> None:
+    """End this process when the one with the number `parent`, which has started it, is gone, however it ended.
+
+    A thread that looks, on every system: the death signal of Linux follows the thread that started a process, and
+    joblib starts some from threads that end early.
+    """
+    starter = os.getppid()  # `parent`, or a process of Python's between the two, which ends with it
+
+    def watch() -> None:
+        while os.getppid() == starter and _is_there(parent):
+            time.sleep(_LOOK_EVERY)
+        os._exit(1)
+
+    if os.name == "posix":
+        threading.Thread(target=watch, daemon=True).start()
+
+
+def _is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@contextlib.contextmanager
+def _messages(across_processes: bool) -> Iterator[_Queue]:
+    if not across_processes:
+        yield queue.Queue()
+        return
+    from multiprocessing.managers import SyncManager  # noqa: PLC0415  (starts a process)
+
+    manager = SyncManager()
+    with contextlib.ExitStack() as stack:
+        with _left_to_the_parent():
+            manager.start(_end_with, (os.getpid(),))
+            stack.enter_context(manager)
+        yield manager.Queue()
+
+
+@contextlib.contextmanager
+def _progress(console: Console, todo: Sequence[Unit], done: float, messages: _Queue) -> Iterator[None]:
+    """One bar for the whole run, moved by messages `(stack, share done)`."""
+    costs = {unit.key: unit.cost for unit in todo}
+    shares = dict.fromkeys(costs, 0.0)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, speed_estimate_period=120) as bar:
+        total = done + sum(costs.values())
+        task = bar.add_task("stacks of networks", total=total)
+        bar.update(task, completed=done)
+
+        def follow() -> None:
+            while (message := messages.get()) is not None:
+                key, share = message
+                shares[key] = share
+                running = [key for key, value in shares.items() if 0 < value < 1]
+                bar.update(
+                    task,
+                    completed=done + sum(costs[key] * value for key, value in shares.items()),
+                    description=", ".join(running) or "stacks of networks",
+                )
+
+        thread = threading.Thread(target=follow, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            messages.put(None)
+            thread.join()

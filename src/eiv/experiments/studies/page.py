@@ -1,0 +1,131 @@
+"""The page of a study: sections of words, figures and tables, as one HTML file or as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eiv.plotting import save
+from eiv.report.pages import Cell, HtmlFigure, HtmlTable, write_page
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+__all__ = ["Drawing", "Section", "StudyPage", "write_study_page"]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    r"""A figure for a page.
+
+    .. math:: \text{name} \mapsto \text{name.svg}, \text{name.png}
+
+    Attributes:
+        name: that of its files.
+        figure: as matplotlib has it.
+        caption: words for it.
+
+    Examples:
+        >>> from eiv.plotting import new_figure
+        >>> Drawing("times", new_figure(1, 1, (4, 3))[0], caption="Seconds a network.").name
+        'times'
+
+    """
+
+    name: str
+    figure: Figure
+    caption: str
+
+
+@dataclass(frozen=True)
+class Section:
+    r"""A part of a page: its text comes first, then figures, then tables.
+
+    .. math:: \text{section} = (\text{text}, \text{figures}, \text{tables})
+
+    Attributes:
+        heading: of the section.
+        text: paragraphs.
+        figures: in the order in which they stand.
+        tables: likewise.
+
+    Examples:
+        >>> Section("Times", text=["A unit has the machine for itself."]).tables
+        ()
+
+    """
+
+    heading: str
+    text: Sequence[str] = ()
+    figures: Sequence[Drawing] = ()
+    tables: Sequence[HtmlTable] = ()
+
+
+@dataclass(frozen=True)
+class StudyPage:
+    r"""What a study has to show.
+
+    .. math:: \text{page} = (\text{title}, \text{lead}, \text{sections})
+
+    Attributes:
+        title: of the page.
+        lead: what was run, in a sentence or two.
+        sections: in the order in which they stand.
+        notice: what a reader must know before anything else; empty for nothing.
+
+    Examples:
+        >>> StudyPage("Families", "Eight of them.", [Section("Times")]).notice
+        ''
+
+    """
+
+    title: str
+    lead: str
+    sections: Sequence[Section]
+    notice: str = ""
+
+
+def write_study_page(page: StudyPage, path: Path) -> Path:
+    r"""Write the page and its figures.
+
+    .. math:: \text{page} \mapsto \text{one HTML file, or Markdown}
+
+    Args:
+        page: what it shows.
+        path: the page. With the ending .md it is Markdown, and its figures are in a folder of its name beside it; else
+            it is HTML with the figures inside, and `figures/` beside it holds them as well.
+
+    Returns:
+        `path`.
+
+    Examples:
+        >>> import tempfile
+        >>> page = StudyPage("Families", "Eight of them.", [Section("Times", text=["They differ."])])
+        >>> with tempfile.TemporaryDirectory() as name:
+        ...     print(write_study_page(page, Path(name) / "page.md").read_text().splitlines()[0])
+        # Families
+
+    """
+    markdown = path.suffix == ".md"
+    folder = path.with_suffix("") if markdown else path.parent / "figures"
+    figures = []
+    for section in page.sections:
+        for drawing in section.figures:
+            save(drawing.figure, folder / drawing.name)
+        figures.append(
+            [HtmlFigure(one.name, (folder / f"{one.name}.svg").read_bytes(), one.caption) for one in section.figures]
+        )
+    write_page(
+        path, "study.md.j2" if markdown else "study.html.j2", page=page, figures=figures, figures_folder=folder.name
+    )
+    return path
+
+
+def provenance_table(units: pd.DataFrame, columns: Sequence[str]) -> HtmlTable:
+    """Some columns of the table of units: settings, machine, versions and times."""
+    total = units[["training_s", "evaluation_s"]].to_numpy().sum()
+    rows = [[Cell.of(value) for value in row] for row in units[list(columns)].itertuples(index=False)]
+    return HtmlTable(f"Where the numbers come from, with times in seconds; {total:.0f} s in all.", columns, rows)

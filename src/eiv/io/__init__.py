@@ -1,0 +1,1 @@
+"""Tables, model files and ONNX."""

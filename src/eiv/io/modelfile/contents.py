@@ -1,0 +1,320 @@
+"""A fitted model as a header and arrays, and back. What is read is checked before it is believed."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.random import SeedSequence
+from numpy.typing import NDArray
+from torch import nn
+
+import eiv
+from eiv.engine.streams import network_seeds
+from eiv.inputs.errors import check_x_err
+from eiv.io.modelfile.container import ModelFileError
+from eiv.io.modelfile.encoding import Arrays, decode, encode
+from eiv.io.modelfile.header import FORMAT, check_settings
+from eiv.likelihoods import Likelihood
+from eiv.model import FittedModel, Names, Record
+from eiv.networks import paper_network
+from eiv.posteriors import WeightPosterior
+from eiv.scaling import Scaler
+from eiv.training.fitting import device_of, new_likelihood, new_posterior
+from eiv.training.settings import SETTINGS, Settings, settings_for
+
+OWN = ("module", "posterior", "input_prior", "y_noise")  # settings that can be code of the user's own
+
+
+class Saved(NamedTuple):
+    """What a file holds: the model, and the arguments of its estimator that were changed since the fit."""
+
+    model: FittedModel
+    changed: dict[str, Any]
+
+
+def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, Any], Arrays]:
+    """The header and the arrays that make up a fitted model."""
+    arrays: Arrays = {}
+    for settings in (model.arguments, dict(model.arguments) | dict(changed)):
+        check_settings(settings)
+    record = model.record
+    header = {
+        "format": FORMAT,
+        "versions": {
+            "eiv": eiv.__version__,
+            "torch": torch.__version__.split("+")[0],
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "settings": _encoded_settings(model.arguments, arrays, "settings"),
+        "changed_since_fit": _encoded_settings(changed, arrays, "changed"),
+        "features": {"n": model.n_features, "names": _listed(model.names.features)},
+        "outputs": {"n": model.n_outputs, "names": _listed(model.names.outputs), "columns": model.names.has_columns},
+        "seed": model.seed,
+        "n_networks": model.n_networks,
+        "x_err": encode("x_err_", model.x_err, arrays, "x_err"),
+        "input_prior": _encoded("input_prior", model.input_prior, arrays, "input_prior"),
+        "training": {
+            "epochs": len(record.loss_curve),
+            "first_loss": float(record.loss_curve[0].mean()),
+            "last_loss": float(record.loss_curve[-1].mean()),
+            "y_noise": model.y_noise.tolist(),
+            "zeta_ess": record.zeta_ess,
+            "bound_gap": record.bound_gap,
+        },
+    }
+    for name, scaler in (("x", model.x_scaler), ("y", model.y_scaler)):
+        arrays |= {f"{name}/shift": scaler.shift, f"{name}/scale": scaler.scale}
+    arrays |= {"x/spread": record.x_spread, "y_noise": model.y_noise, "loss_curve": record.loss_curve}
+    arrays |= {"x/quantiles": record.x_quantiles, "x/err_median": record.x_err_median}
+    arrays["y/err_median"] = record.y_err_median
+    stack = model.posterior.stack
+    tensors = {f"network/{name}": value for name, value in {**stack.parameters, **stack.constants}.items()}
+    tensors |= {f"posterior/{name}": value for name, value in model.posterior.state.items()}
+    tensors |= {f"likelihood/{name}": value for name, value in model.likelihood.state.items()}
+    arrays |= {name: value.detach().cpu().numpy() for name, value in tensors.items()}
+    return header, {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+
+
+def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], path: Path) -> Saved:
+    """What `to_file` was given; `own` is code of the user's own, by the name of its setting."""
+    arguments = _decoded_settings(header["settings"], arrays, own, header, path)
+    changed = _decoded_settings(header["changed_since_fit"], arrays, own, header, path)
+    if arguments.get("module") is None and own.get("module") is not None:
+        raise ModelFileError(f"{path}: the model has the paper's network; load it without a module.")
+    for values in (arguments, changed):
+        if "device" in values:
+            values["device"] = _device_here(values["device"])
+        check_settings(values)
+    settings = settings_for(arguments, n_rows=1)
+    n_x, n_y = header["features"]["n"], header["outputs"]["n"]
+    names = Names(
+        _words(header["features"]["names"], n_x), _words(header["outputs"]["names"], n_y), header["outputs"]["columns"]
+    )
+    if n_y > 1 and not names.has_columns:
+        raise ValueError(f"{n_y} outputs without columns")
+    y_scaler, y_noise = _scaler(arrays, "y", n_y), _spreads(arrays, "y_noise", n_y)
+    seeds = network_seeds(header["seed"], header["n_networks"])
+    posterior = _posterior(settings, n_x, n_y, seeds, arrays, path)
+    prior = _decoded("input_prior", header["input_prior"], arrays, own, path)
+    if not hasattr(prior, "posterior"):
+        raise ValueError("there is no input prior")
+    known = "y/err_median" in arrays  # older files lack it
+    model = FittedModel(
+        settings=settings,
+        arguments=arguments,
+        seed=header["seed"],
+        x_scaler=_scaler(arrays, "x", n_x),
+        y_scaler=y_scaler,
+        input_prior=prior,
+        posterior=posterior,
+        likelihood=_likelihood(settings, y_noise / y_scaler.scale, posterior, arrays),
+        weights=np.full(len(seeds), 1 / len(seeds)),
+        x_err=_x_err(decode(header["x_err"], arrays), n_x),
+        n_features=n_x,
+        n_outputs=n_y,
+        names=names,
+        record=Record(
+            loss_curve=_floats(arrays, "loss_curve", header["training"]["epochs"], len(seeds)),
+            x_spread=_spreads(arrays, "x/spread", n_x),
+            x_quantiles=_quantiles(arrays, n_x),
+            x_err_median=_spreads(arrays, "x/err_median", n_x),
+            y_err_median=_spreads(arrays, "y/err_median", n_y) if known else np.zeros(n_y),
+            zeta_ess=header["training"]["zeta_ess"],
+            bound_gap=header["training"]["bound_gap"],
+        ),
+    )
+    _try_prior(model)
+    return Saved(model, changed)
+
+
+def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPosterior, arrays: Arrays) -> Likelihood:
+    """The likelihood of each network; older files have the noise that they share."""
+    like, n_networks = posterior.parameters[0], posterior.stack.n_networks
+    shared = torch.from_numpy(np.tile(y_noise, (n_networks, 1)))
+    prefix = "likelihood/"
+    state = {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+    likelihood = new_likelihood(settings, shared)
+    if not state:
+        return likelihood
+    wanted = {name: tuple(value.shape) for name, value in likelihood.state.items()}
+    if {name: value.shape for name, value in state.items()} != wanted:
+        raise ValueError("the state of its likelihood does not have the sizes that its settings ask for")
+    if not all(value.dtype.kind == "f" and (value > 0).all() and np.isfinite(value).all() for value in state.values()):
+        raise ValueError("the state of its likelihood must be finite and above zero")
+    return likelihood.with_state({name: torch.from_numpy(value).to(like.device) for name, value in state.items()})
+
+
+def _posterior(
+    settings: Settings, n_x: int, n_y: int, seeds: Sequence[SeedSequence], arrays: Arrays, path: Path
+) -> WeightPosterior:
+    """The weight posterior: fresh networks, which then take over the saved weights."""
+    saved = {name.removeprefix("network/"): value for name, value in arrays.items() if name.startswith("network/")}
+    if not saved or any(value.shape[:1] != (len(seeds),) for value in saved.values()):
+        raise ValueError(f"there are not the weights of {len(seeds)} networks")
+    if any(value.dtype.kind == "f" and not np.isfinite(value).all() for value in saved.values()):
+        raise ValueError("some of its weights are not finite numbers")
+    if settings.module is None:
+        _check_paper_network(settings, n_x, n_y, len(seeds), saved)
+    posterior = new_posterior(settings, n_x, n_y, seeds, device_of(settings.device))
+    stack = posterior.stack
+    values = stack.parameters | stack.constants
+    shapes = {name: (tuple(value.shape), value.dtype) for name, value in values.items()}
+    found = {name: (value.shape, torch.from_numpy(value).dtype) for name, value in saved.items()}
+    if shapes != found:
+        differing = sorted(name for name in shapes.keys() | found.keys() if shapes.get(name) != found.get(name))
+        has, wants = (_in_words(kind.get(differing[0])) for kind in (found, shapes))
+        raise ModelFileError(
+            f"{path}: its weights do not fit the network, first {differing[0]!r}: the file has {has}, the network "
+            f"{wants}."
+        )
+    with torch.no_grad():
+        for name, value in values.items():
+            value.copy_(torch.from_numpy(saved[name]))
+    like = posterior.parameters[0].device
+    prefix = "posterior/"
+    state = {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+    if any(value.dtype.kind == "f" and np.isnan(value).any() for value in state.values()):
+        raise ValueError(f"some numbers of the posterior {settings.posterior!r} are missing")
+    posterior.load_state({name: torch.from_numpy(value).to(like) for name, value in state.items()})
+    if not posterior.kept and posterior.kept_shapes({}):
+        raise ValueError(f"there is no state of the posterior {settings.posterior!r}")
+    return posterior
+
+
+def _in_words(kind: tuple[tuple[int, ...], torch.dtype] | None) -> str:
+    return "none" if kind is None else f"{str(kind[1]).removeprefix('torch.')} of shape {kind[0]}"
+
+
+def _check_paper_network(settings: Settings, n_x: int, n_y: int, n_networks: int, saved: Arrays) -> None:
+    """Compare sizes before a network is made, so that a forged header cannot ask for more memory than the file has."""
+    if 2 * (settings.n_hidden + 1) != len(saved):
+        raise ValueError(f"n_hidden is {settings.n_hidden}, but there are weights of {len(saved) / 2:g} layers")
+    with torch.device("meta"):
+        network: nn.Module = paper_network(n_x, n_y, settings.hidden_units, settings.n_hidden, settings.dropout)
+    expected = {name: (n_networks, *value.shape) for name, value in network.named_parameters()}
+    if expected != {name: value.shape for name, value in saved.items()}:
+        raise ValueError("its weights do not have the sizes that its settings ask for")
+
+
+def _encoded_settings(settings: Mapping[str, Any], arrays: Arrays, where: str) -> dict[str, Any]:
+    encoded: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name == "random_state" and isinstance(value, np.random.RandomState):
+            encoded[name] = None  # `seed` has what came out of it
+        else:
+            encoded[name] = _encoded(name, value, arrays, f"{where}/{name}")
+    return encoded
+
+
+def _encoded(name: str, value: Any, arrays: Arrays, where: str) -> Any:
+    """A setting; of code of the user's own its name alone."""
+    if name == "module" and value is not None:
+        return _name_of(value)
+    try:
+        return encode(name, value, arrays, where)
+    except ValueError:
+        if name not in OWN:
+            raise
+        return {"type": "own", "name": _name_of(value)}
+
+
+def _name_of(value: Any) -> str:
+    return str(getattr(value, "__qualname__", type(value).__qualname__))
+
+
+def _decoded_settings(
+    encoded: Mapping[str, Any], arrays: Arrays, own: Mapping[str, Any], header: Mapping[str, Any], path: Path
+) -> dict[str, Any]:
+    unknown = sorted(set(encoded) - {*SETTINGS, "x_err", "random_state"})
+    if unknown:
+        raise ModelFileError(
+            f"{path}: its settings {unknown} are not known to eiv {eiv.__version__}; it was written by eiv "
+            f"{header['versions']['eiv']}."
+        )
+    return {name: _decoded(name, value, arrays, own, path) for name, value in encoded.items()}
+
+
+def _decoded(name: str, value: Any, arrays: Arrays, own: Mapping[str, Any], path: Path) -> Any:
+    """A setting; code of the user's own has to be given again."""
+    is_module = name == "module" and value is not None
+    if not is_module and not (name in OWN and isinstance(value, dict) and value.get("type") == "own"):
+        return decode(value, arrays)
+    if own.get(name) is None:
+        what = "network" if is_module else name
+        raise ModelFileError(
+            f"{path}: the model has a {what} of its own ({value if is_module else value.get('name')}), which the file "
+            f"does not hold. Give it again: EiVRegressor.load(path, {name}=...)."
+        )
+    return own[name]
+
+
+def _device_here(device: object) -> object:
+    """The device of the settings where this machine has it, else "auto"."""
+    if isinstance(device, str) and device.startswith("cuda"):
+        index = torch.device(device).index or 0
+        return device if index < torch.cuda.device_count() else "auto"
+    return device
+
+
+def _floats(arrays: Arrays, name: str, *shape: int) -> NDArray[np.float64]:
+    values = arrays[name]
+    if values.shape != shape or values.dtype != np.float64:
+        raise ValueError(f"{name} is {values.dtype} of shape {values.shape}, not float64 of {shape}")
+    return values
+
+
+def _spreads(arrays: Arrays, name: str, n: int) -> NDArray[np.float64]:
+    values = _floats(arrays, name, n)
+    if not ((values >= 0) & (values < np.inf)).all():
+        raise ValueError(f"{name} must not be negative or infinite")
+    return values
+
+
+def _quantiles(arrays: Arrays, n_x: int) -> NDArray[np.float64]:
+    values = _floats(arrays, "x/quantiles", 5, n_x)
+    if not np.isfinite(values).all() or (np.diff(values, axis=0) < 0).any():
+        raise ValueError("the quantiles of its features are not in order")
+    return values
+
+
+def _scaler(arrays: Arrays, name: str, n: int) -> Scaler:
+    """Shifts and scales; an infinite scale is that of a feature without spread."""
+    shift, scale = _floats(arrays, f"{name}/shift", n), _floats(arrays, f"{name}/scale", n)
+    if not np.isfinite(shift).all() or not (scale > 0).all() or (name == "y" and not np.isfinite(scale).all()):
+        finite = " and finite" if name == "y" else ""
+        raise ValueError(f"{name}/shift must be finite, {name}/scale above zero{finite}")
+    return Scaler(shift, scale)
+
+
+def _x_err(x_err: Any, n_x: int) -> NDArray[np.float64] | None:
+    if x_err is None:
+        return None
+    if not isinstance(x_err, np.ndarray) or x_err.dtype != np.float64 or x_err.shape not in ((n_x,), (n_x, n_x)):
+        raise ValueError("x_err has the wrong shape")
+    check_x_err("x_err", x_err, n_x)
+    return x_err
+
+
+def _try_prior(model: FittedModel) -> None:
+    """See to it that the input prior is one of the features that the model has."""
+    error = np.ones(model.n_features) if model.x_err is None else model.x_err
+    like = model.posterior.parameters[0]
+    model.zeta_posterior(model.x_scaler.shift[None], error[None], like.device, like.dtype)
+
+
+def _words(values: Any, n: int) -> tuple[str, ...] | None:
+    if values is None:
+        return None
+    if not isinstance(values, list) or len(values) != n or not all(isinstance(value, str) for value in values):
+        raise ValueError(f"{n} names are wanted")
+    return tuple(values)
+
+
+def _listed(names: Sequence[str] | None) -> list[str] | None:
+    return None if names is None else list(names)

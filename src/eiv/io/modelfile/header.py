@@ -1,0 +1,101 @@
+"""What the header of a model file has to hold, before anything is made of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import eiv
+from eiv import validation as v
+from eiv.io.modelfile.container import ModelFileError
+from eiv.training.settings import SETTINGS
+
+FORMAT = 1
+
+_MOST_DRAWS = 10**7  # n_theta x n_zeta, which a prediction takes time for with every row, whatever the arrays are
+
+
+def parse_header(text: str, path: Path) -> dict[str, Any]:
+    """The header, checked; a newer format, and what is no header, are errors."""
+    header = json.loads(text)
+    if not isinstance(header, dict):
+        raise TypeError("the header is not a mapping")
+    v.check("the format", header["format"], v.integer(1))
+    if header["format"] > FORMAT:
+        raise ModelFileError(
+            f"{path} is of format {header['format']}, written by eiv {header['versions']['eiv']}; eiv "
+            f"{eiv.__version__} reads formats up to {FORMAT}. Update eiv to load it."
+        )
+    _check(header, _HEADER, "")
+    return header
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """Raise a ValueError where a setting is not within its limits."""
+    for name, setting in SETTINGS.items():
+        if name in settings:
+            v.check(name, settings[name], setting.constraint)
+    n_draws = (settings.get("n_theta") or 1) * (settings.get("n_zeta") or 1)
+    if n_draws > _MOST_DRAWS:
+        raise ValueError(f"n_theta x n_zeta must be {_MOST_DRAWS:,} at most, got {n_draws:,}.")
+
+
+def _check(content: Any, schema: Mapping[str, Any], where: str) -> None:
+    """Compare a mapping with what it has to hold; it may hold more."""
+    v.check(where or "the header", content, _MAPPING)
+    for name, wanted in schema.items():
+        inside = f"{where} {name}".lstrip()
+        if name not in content:
+            raise LookupError(f"the header has no {inside}")
+        if isinstance(wanted, v.Constraint):
+            v.check(inside, content[name], wanted)
+        else:
+            _check(content[name], wanted, inside)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _all(kind: type, holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Whether a value is a list, or a mapping, of such values only."""
+
+    def test(values: Any) -> bool:
+        inside = values.values() if isinstance(values, dict) else values
+        return isinstance(values, kind) and all(holds(value) for value in inside)
+
+    return test
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str)
+
+
+_ANY = v.Constraint(lambda value: True, "anything")
+_MAPPING = v.Constraint(lambda value: isinstance(value, dict), "a mapping")
+_NUMBER = v.Constraint(_is_number, "a number")
+_NUMBER_OR_NONE = v.Constraint(lambda value: value is None or _is_number(value), "a number or null")
+_NAMES_OR_NONE = v.Constraint(lambda value: value is None or _all(list, _is_word)(value), "names or null")
+_HEADER: dict[str, Any] = {
+    "versions": v.Constraint(_all(dict, _is_word), "words by name"),
+    "settings": dict.fromkeys(
+        ("recipe", "module", "posterior", "input_prior", "zeta_draws", "y_noise", "hidden_units", "n_hidden"), _ANY
+    ),
+    "changed_since_fit": _MAPPING,
+    "features": {"n": v.integer(1), "names": _NAMES_OR_NONE},
+    "outputs": {"n": v.integer(1), "names": _NAMES_OR_NONE, "columns": v.flag()},
+    "seed": v.integer(0),
+    "n_networks": v.integer(1),
+    "training": {
+        "epochs": v.integer(1),
+        "first_loss": _NUMBER,
+        "last_loss": _NUMBER,
+        "y_noise": v.Constraint(_all(list, _is_number), "numbers"),
+        "zeta_ess": _NUMBER_OR_NONE,
+        "bound_gap": _NUMBER_OR_NONE,
+    },
+    "notes": _MAPPING,
+}

@@ -1,0 +1,119 @@
+"""Models to files and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from eiv.io.modelfile.container import complaints, read_file, write_file
+from eiv.io.modelfile.contents import Saved, from_file, to_file
+from eiv.io.modelfile.header import parse_header
+from eiv.model import FittedModel
+
+__all__ = ["load_model", "read_header", "save_model"]
+
+
+def save_model(
+    model: FittedModel,
+    path: str | Path,
+    notes: Mapping[str, Any] | None = None,
+    changed: Mapping[str, Any] | None = None,
+) -> None:
+    r"""Write a fitted model to one file, whole or not at all; `EiVRegressor.save` with notes.
+
+    .. math:: (\phi, \sigma_y, \pi(\zeta), \text{scaling}, \text{settings}) \mapsto \text{bytes}
+
+    The same model gives the same bytes. Nothing is pickled. Code of your own, such as a module, a weight posterior or
+    an input prior, is not saved; it has to be given again at load.
+
+    Args:
+        model: fitted.
+        path: the file; one that is there is replaced.
+        notes: what else to keep in the header: numbers, words, lists and mappings of them.
+        changed: arguments of the estimator that were changed since the fit.
+
+    Examples:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from eiv import EiVRegressor
+        >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_model(EiVRegressor(0.1, epochs=2).fit(X[:, None], y).model_, f"{folder}/m.eiv", {"unit": "mm"})
+        ...     read_header(f"{folder}/m.eiv")["notes"]
+        {'unit': 'mm'}
+
+    """
+    header, arrays = to_file(model, changed or {})
+    header["notes"] = dict(notes or {})
+    try:
+        text = json.dumps(header, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"notes must hold finite numbers, words, lists and mappings of them only: {error}.") from error
+    write_file(Path(path), text, arrays)
+
+
+def load_model(path: str | Path, own: Mapping[str, Any] | None = None) -> Saved:
+    r"""Read a model from its file; `EiVRegressor.load` makes an estimator of it.
+
+    .. math:: \text{bytes} \mapsto (\phi, \sigma_y, \pi(\zeta), \text{scaling}, \text{settings})
+
+    Args:
+        path: the file.
+        own: code of the user's own that the model was fitted with, by the name of its setting, such as "module".
+
+    Returns:
+        The fitted model, which predicts what the saved one did, to the last bit on the same machine; and what was
+        changed of the estimator's arguments since the fit.
+
+    Raises:
+        ModelFileError: where the file is not a model, is damaged, is of a newer format, or needs code of your own.
+
+    Examples:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from eiv import EiVRegressor
+        >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+        >>> model = EiVRegressor(0.1, epochs=2).fit(X[:, None], y)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(f"{folder}/m.eiv")
+        ...     load_model(f"{folder}/m.eiv").model.n_features
+        1
+
+    """
+    path = Path(path)
+    text, arrays = read_file(path)
+    with complaints(path):
+        return from_file(parse_header(text, path), arrays, own or {}, path)
+
+
+def read_header(path: str | Path) -> dict[str, Any]:
+    r"""What a model file says of its model, without the weights; the whole file is checked all the same.
+
+    .. math:: \text{bytes} \mapsto (\text{format}, \text{versions}, \text{settings}, \text{training}, \text{notes})
+
+    Args:
+        path: the file.
+
+    Returns:
+        The header: numbers, words, lists and mappings of them, as `docs/modelfiles.md` lists them.
+
+    Raises:
+        ModelFileError: where the file is not a model, is damaged, or is of a newer format.
+
+    Examples:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from eiv import EiVRegressor
+        >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     EiVRegressor(0.1, epochs=2).fit(X[:, None], y).save(f"{folder}/m.eiv")
+        ...     read_header(f"{folder}/m.eiv")["features"]
+        {'n': 1, 'names': None}
+
+    """
+    path = Path(path)
+    text, _ = read_file(path, with_arrays=False)
+    with complaints(path):
+        return parse_header(text, path)

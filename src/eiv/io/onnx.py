@@ -1,0 +1,289 @@
+"""Networks for other programs: ONNX files in which all randomness is an input."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import eiv
+from eiv.inputs import MixturePrior, NormalPrior
+from eiv.io.files import write_whole
+from eiv.model import FittedModel
+from eiv.networks import MLPStack
+from eiv.posteriors import (
+    FAMILIES,
+    SWAG,
+    BernoulliDropout,
+    ConcreteDropout,
+    Ensemble,
+    GaussianDropout,
+    LastLayerLaplace,
+    LinearisedLaplace,
+    MeanField,
+    VariationalDropout,
+)
+
+__all__ = ["export_onnx"]
+
+Array = NDArray[Any]
+_OPSET, _IR_VERSION = 17, 8  # of 2022, so that older programs can read the files
+_EXPORTED = (  # these alone, not what is derived from them: how theta is drawn is written out here for each
+    BernoulliDropout,
+    ConcreteDropout,
+    Ensemble,
+    GaussianDropout,
+    LastLayerLaplace,
+    LinearisedLaplace,
+    MeanField,
+    SWAG,
+    VariationalDropout,
+)
+
+
+def export_onnx(model: FittedModel, path: str | Path) -> None:
+    r"""Write the networks of a fitted model as an ONNX file; `EiVRegressor.export(path, "onnx")`.
+
+    .. math:: f = f_{\theta(s, \epsilon)}(\zeta), \qquad \zeta = \mathrm{zeta\_mean} + \mathrm{zeta\_std} \cdot e
+
+    The file draws nothing itself: the noise e of zeta, the network s and what makes theta are inputs, as
+    `docs/modelfiles.md` lists them. Inputs and f are in the units of X and y.
+
+    Args:
+        model: fitted, with the paper's network or a module of your own that is a plain chain of `Linear`, (leaky) ReLU
+            and dropout.
+        path: the file; one that is there is replaced. It is written whole or not at all.
+
+    Raises:
+        ImportError: where the package onnx is not installed.
+        ValueError: where the network, or the family of the weight posterior, is another one.
+
+    Examples:
+        >>> import tempfile
+        >>> from eiv import EiVRegressor
+        >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     export_onnx(EiVRegressor(0.1, epochs=2).fit(X[:, None], y).model_, f"{folder}/model.onnx")
+
+    """
+    try:
+        import onnx  # noqa: PLC0415
+    except ImportError as error:
+        raise ImportError("Export to ONNX needs the package onnx: pip install 'eiv[onnx]'.") from error
+    if not isinstance(model.posterior.stack, MLPStack):
+        raise ValueError(
+            "module: only chains of Linear, (leaky) ReLU and dropout, such as the paper's network, can be exported. "
+            "torch.onnx.export takes any network; the weights are in model.posterior_.stack.parameters."
+        )
+    if type(model.posterior) not in _EXPORTED:
+        known = ", ".join(repr(name) for name, family in FAMILIES.items() if family in _EXPORTED)
+        raise ValueError(
+            f"posterior: {model.settings.posterior!r} ({type(model.posterior).__name__}) cannot be exported: "
+            f"eiv.io.onnx does not know how its weights are drawn. These families can be: {known}."
+        )
+    graph = _Graph(onnx)
+    f = _network(graph, model, _zeta(graph, model))
+    made = graph.made(f, model.n_outputs)
+    onnx.helper.set_model_props(made, {"eiv": json.dumps(_description(model), ensure_ascii=False)})
+    onnx.checker.check_model(made)
+    write_whole(Path(path), made.SerializeToString())
+
+
+class _Graph:
+    """Nodes of an ONNX graph as they are added; a value is the name of what a node gives."""
+
+    def __init__(self, onnx: Any) -> None:
+        self._onnx = onnx
+        self._nodes: list[Any] = []
+        self._inputs: list[Any] = []
+        self._constants: list[Any] = []
+
+    def add(self, kind: str, *values: str, **attributes: Any) -> str:
+        name = f"{kind.lower()}_{len(self._nodes)}"
+        self._nodes.append(self._onnx.helper.make_node(kind, list(values), [name], **attributes))
+        return name
+
+    def constant(self, value: Any, name: str = "") -> str:
+        name = name or f"constant_{len(self._constants)}"
+        self._constants.append(self._onnx.numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def part(self, value: str, axis: int, start: int, end: int | None) -> str:
+        """What stands from `start` up to `end` along an axis."""
+        last = np.iinfo(np.int64).max if end is None else end
+        return self.add("Slice", value, *(self.constant([number]) for number in (start, last, axis)))
+
+    def input(self, name: str, dtype: Any, *shape: str | int) -> str:
+        kind = self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        self._inputs.append(self._onnx.helper.make_tensor_value_info(name, kind, shape))
+        return name
+
+    def cast(self, value: str, dtype: Any) -> str:
+        return self.add("Cast", value, to=self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def made(self, f: str, n_outputs: int) -> Any:
+        """The whole model, with f as its output, `rows x n_y`."""
+        helper = self._onnx.helper
+        self._nodes.append(helper.make_node("Identity", [f], ["f"]))
+        output = helper.make_tensor_value_info("f", self._onnx.TensorProto.DOUBLE, ("rows", n_outputs))
+        graph = helper.make_graph(self._nodes, "eiv", self._inputs, [output], self._constants)
+        return helper.make_model(
+            graph,
+            producer_name="eiv",
+            producer_version=eiv.__version__,
+            opset_imports=[helper.make_opsetid("", _OPSET)],
+            ir_version=_IR_VERSION,
+        )
+
+
+def _zeta(graph: _Graph, model: FittedModel) -> str:
+    """Zeta, standardised: `rows x n_x`; each of the three inputs may have one row for all."""
+    n_x = model.n_features
+    mean, std, noise = (
+        graph.input(name, np.float64, rows, n_x)
+        for name, rows in (("zeta_mean", "rows"), ("zeta_std", "rows_or_1"), ("noise", "rows_or_1_too"))
+    )
+    zeta = graph.add("Add", mean, graph.add("Mul", std, noise))
+    zeta = graph.add("Sub", zeta, graph.constant(model.x_scaler.shift))
+    return graph.cast(graph.add("Div", zeta, graph.constant(model.x_scaler.scale)), _dtype(model))
+
+
+def _network(graph: _Graph, model: FittedModel, values: str) -> str:
+    """F in units of y: affine maps, leaky ReLU and masks in turn; with a change of f where weights move it straight."""
+    stack = model.posterior.stack
+    assert isinstance(stack, MLPStack)
+    layers, moves = _weights(graph, model)
+    masked = _masks(model) is not None
+    slope = graph.constant(np.array([stack.slope], _dtype(model)))
+    change = ""
+    for i, (weight, bias) in enumerate(layers):
+        if moves:
+            moved = graph.add("Gemm", values, *moves[i], transB=1)
+            change = graph.add("Add", moved, graph.add("Gemm", change, weight, transB=1)) if change else moved
+        values = graph.add("Gemm", values, weight, bias, transB=1)
+        if i < len(layers) - 1:
+            if moves:
+                below = graph.add("Less", values, graph.constant(np.array([0], _dtype(model))))
+                change = graph.add("Where", below, graph.add("Mul", change, slope), change)
+            values = graph.add("PRelu", values, slope)  # LeakyRelu has its slope in single precision
+            if masked:
+                width = stack.dropout_layers[i].shape[0]
+                mask = graph.input(f"mask_{i + 1}", _dtype(model), f"rows_or_1_of_mask_{i + 1}", width)
+                values = graph.add("Mul", values, mask)
+    values = graph.add("Add", values, change) if change else values
+    scaled = graph.add("Mul", graph.cast(values, np.float64), graph.constant(model.y_scaler.scale))
+    return graph.add("Add", scaled, graph.constant(model.y_scaler.shift))
+
+
+def _weights(graph: _Graph, model: FittedModel) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Weights `out x in` and biases `out` of the layers of one network, under the noise that is given.
+
+    Where f is straight in the weights, those of the MAP estimate, and how far the noise moves each of them.
+    """
+    posterior: Any = model.posterior
+    network = graph.input("network", np.int64)
+
+    def of_network(values: torch.Tensor, name: str = "") -> str:
+        return graph.add("Gather", graph.constant(values.detach().cpu().numpy(), name), network, axis=0)
+
+    def noise(name: str, shape: Sequence[int]) -> str:
+        return graph.input(f"noise_of_{name}", _dtype(model), *shape)
+
+    parameters = {name: of_network(value, name) for name, value in posterior.stack.parameters.items()}
+    shapes = {name: tuple(value.shape[1:]) for name, value in posterior.stack.parameters.items()}
+    if isinstance(posterior, MeanField):
+        spreads = posterior.spreads.split([math.prod(shape) for shape in shapes.values()], dim=1)
+        for (name, mean), spread in zip(parameters.items(), spreads, strict=True):
+            moved = graph.add("Mul", of_network(spread.unflatten(1, shapes[name])), noise(name, shapes[name]))
+            parameters[name] = graph.add("Add", mean, moved)
+    if isinstance(posterior, SWAG):
+        rank = next(value.shape[1] for name, value in posterior.kept.items() if name.startswith("path."))
+        along = graph.add("Unsqueeze", noise("path", (rank,)), graph.constant([0]))  # 1 x K
+        for name, mean in parameters.items():
+            path = of_network(posterior.kept[f"path.{name}"].flatten(2))  # K x weights
+            moved = graph.add("Reshape", graph.add("MatMul", along, path), graph.constant(shapes[name]))
+            across = graph.add("Mul", of_network(posterior.kept[f"spread.{name}"]), noise(name, shapes[name]))
+            parameters[name] = graph.add("Add", mean, graph.add("Add", moved, across))
+    moves: dict[str, str] = {}
+    if isinstance(posterior, LastLayerLaplace):
+        root = posterior.kept["root"]
+        moved = graph.add("MatMul", of_network(root), noise("weights", root.shape[2:]))
+        n_head = posterior.n_head_weights
+        of_head = graph.add("Reshape", graph.part(moved, 0, 0, n_head), graph.constant((model.n_outputs, -1)))
+        if isinstance(posterior, LinearisedLaplace):
+            moves = _moves_of_hidden_layers(graph, posterior, graph.part(moved, 0, n_head, None), of_network)
+        moves[f"{posterior.head}.weight"] = graph.part(of_head, 1, 0, -1)
+        moves[f"{posterior.head}.bias"] = graph.add("Squeeze", graph.part(of_head, 1, -1, None), graph.constant([1]))
+    if not isinstance(posterior, LinearisedLaplace):
+        for name in list(moves):
+            parameters[name] = graph.add("Add", parameters[name], moves.pop(name))
+    return _in_pairs(list(parameters.values())), _in_pairs(list(moves.values()))
+
+
+def _moves_of_hidden_layers(
+    graph: _Graph, posterior: LinearisedLaplace, delta: str, of_network: Callable[[torch.Tensor], str]
+) -> dict[str, str]:
+    """How far `delta`, a number a direction, moves the weights and biases of the hidden layers."""
+    moves, n_directions = {}, posterior.n_directions
+    for place, (name, left, right) in enumerate(posterior.directions()):
+        own = graph.part(delta, 0, place * n_directions, (place + 1) * n_directions)
+        along = graph.add("Mul", of_network(left), own)  # out x K
+        moved = graph.add("MatMul", along, graph.add("Transpose", of_network(right), perm=[1, 0]))  # out x (in + 1)
+        moves[f"{name}.weight"] = graph.part(moved, 1, 0, -1)
+        moves[f"{name}.bias"] = graph.add("Squeeze", graph.part(moved, 1, -1, None), graph.constant([1]))
+    return moves
+
+
+def _in_pairs(values: list[str]) -> list[tuple[str, str]]:
+    return list(zip(values[0::2], values[1::2], strict=True))
+
+
+def _masks(model: FittedModel) -> dict[str, Any] | None:
+    """How the masks of the dropout families are drawn: a number a network and dropout layer; None for the others."""
+    posterior = model.posterior
+    fixed = [[layer.rate for layer in posterior.stack.dropout_layers]] * posterior.stack.n_networks
+    if isinstance(posterior, BernoulliDropout):
+        return {"kind": "bernoulli", "p": fixed}
+    if isinstance(posterior, ConcreteDropout):
+        return {"kind": "bernoulli", "p": posterior.rates.detach().double().tolist()}
+    if isinstance(posterior, GaussianDropout):
+        return {"kind": "normal", "variance": [[p / (1 - p) for p in rates] for rates in fixed]}
+    if isinstance(posterior, VariationalDropout):
+        return {"kind": "normal", "variance": posterior.alphas.detach().double().tolist()}
+    return None
+
+
+def _description(model: FittedModel) -> dict[str, Any]:
+    """What a program has to know that makes predictions with the file."""
+    prior: Any = model.input_prior
+    ours = fields(prior) if type(prior) in (NormalPrior, MixturePrior) else ()
+    return {
+        "version": eiv.__version__,
+        "features": {"n": int(model.n_features), "names": model.names.features},
+        "outputs": {"n": int(model.n_outputs), "names": model.names.outputs},
+        "n_networks": model.posterior.stack.n_networks,
+        "posterior": model.settings.posterior,
+        "masks": _masks(model),
+        "input_prior": {"type": type(prior).__name__} | {part.name: _plain(getattr(prior, part.name)) for part in ours},
+        "x_err": _plain(model.x_err),
+        "y_noise": _plain(model.y_noise),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and lists as JSON has them, which knows no infinity."""
+    if value is None:
+        return None
+    values = np.asarray(value, dtype=float).tolist()
+    return json.loads(json.dumps(values), parse_constant=str)
+
+
+def _dtype(model: FittedModel) -> Any:
+    return np.float64 if model.posterior.stack.dtype == torch.float64 else np.float32

@@ -1,0 +1,401 @@
+"""Tables from files, as a whole or a piece at a time."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from eiv.io.tables.scanning import TableError, is_gzip, open_bytes
+from eiv.io.tables.textformat import TextFormat
+
+__all__ = ["Rows", "Source", "TableError", "open_table"]
+
+Array = NDArray[np.float64]
+_CSV, _PARQUET = (".csv", ".tsv", ".txt", ".dat"), (".parquet", ".pq")
+_BLOCK = 2**22  # bytes of text, or
+_CHUNK = 2**16  # rows, that are read at once
+_MOST_CELLS = 2 * 10**7  # of an Excel sheet, which is in memory as a whole
+_THOUSANDS = r"[-+]?[1-9][0-9]{0,2}(,[0-9]{3})+"
+_MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "null", "none"])
+
+
+class Source(Protocol):
+    r"""A table in a file.
+
+    .. math:: (x_{ij}), \qquad i = 1 \dots N \text{ (rows)}, \quad j = 1 \dots C \text{ (columns)}
+
+    Attributes:
+        path: the file.
+        columns: the names of its columns, each another.
+        text_format: how it is written, where it is text; how its numbers would be, where it is not.
+        n_rows: how many rows it has, known before they are read.
+        n_spanning: how many of them span several lines of a text, because a quoted cell holds line ends.
+
+    Examples:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "t.csv"
+        >>> _ = path.write_text("a;b\n1,5;x\n2,5;y\n")
+        >>> source: Source = open_table(path)
+        >>> source.columns, [rows.numbers("a").tolist() for rows in source.chunks()]
+        (('a', 'b'), [[1.5, 2.5]])
+
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    text_format: TextFormat
+    n_rows: int
+    n_spanning: int
+
+    def chunks(self) -> Iterator[Rows]:
+        """The rows, a bounded number at a time; a `TableError` where there are none."""
+
+    def place(self, row: int) -> str:
+        """Where data row `row`, from 0, is in the file."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    r"""Some consecutive rows of a table.
+
+    .. math:: x_{ij}, \qquad i = \mathrm{first} \dots \mathrm{first} + n - 1
+
+    Attributes:
+        source: the table that they are of.
+        cells: the rows as they are in the file.
+        first: the number of the first one, from 0.
+
+    Examples:
+        >>> Rows(None, pa.table({"a": ["1", "", "inf"]}), first=0).numbers("a")
+        array([ 1., nan, inf])
+
+    """
+
+    source: Any
+    cells: Any
+    first: int = 0
+    _known: dict[str, Array] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return int(self.cells.num_rows)
+
+    def numbers(self, column: str) -> Array:
+        """A column as numbers, `rows`; NaN where a cell is empty. A `TableError` where a cell is something else."""
+        if column not in self._known:
+            self._known[column] = self._numbers(column)
+        return self._known[column]
+
+    def _numbers(self, column: str) -> Array:
+        try:
+            return self._converted(column)
+        except (pa.ArrowException, UnicodeError) as error:  # text that is none
+            raise TableError(
+                f"{self.source.path}: column {column!r} cannot be read as numbers: {_first_line(error)}"
+            ) from error
+
+    def _converted(self, column: str) -> Array:
+        values = self.cells[column]
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+        values = plain(values)
+        if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+            values = self._parsed(column, values)
+        elif not (_is_number(values.type) or pa.types.is_null(values.type)):
+            raise TableError(f"{self.source.path}: column {column!r} holds {values.type}, not numbers.")
+        rounded = pc.cast(values, pa.float64(), safe=False)  # whole numbers above 2^53 too, as those of a CSV
+        return np.asarray(pc.fill_null(rounded, np.nan).to_numpy(zero_copy_only=False))
+
+    def _parsed(self, column: str, text: Any) -> Any:
+        text_format = self.source.text_format if self.source is not None else TextFormat(",", ".", "utf-8", ())
+        try:
+            if text_format.decimal == ".":
+                return pc.cast(text, pa.float64())
+        except pa.ArrowInvalid:
+            pass  # empty cells, spaces, or no numbers: look closer
+        self._refuse(column, text, r"[\r\n]", "a cell over several lines, not a number. Is a quote missing?")
+        text = pc.utf8_trim_whitespace(text)
+        text = pc.if_else(pc.is_in(pc.utf8_lower(text), value_set=_MISSING), pa.scalar(None, text.type), text)
+        plain = text
+        if text_format.decimal == ",":  # a point would be a separator of thousands: it is not guessed at
+            if not text_format.is_clear(column):
+                hint = "which may be thousands. Is ',' its decimal sign? Then use --decimal ,"
+                self._refuse(column, text, rf"^{_THOUSANDS}$", hint)
+            plain = pc.replace_substring(pc.replace_substring(text, ".", "_"), ",", ".")
+        try:
+            return pc.cast(plain, pa.float64())
+        except pa.ArrowInvalid:
+            row = next(i for i, cell in enumerate(plain) if not _is_parsed(cell))
+            value, hint = text[row].as_py(), ""
+            if text_format.decimal == "." and re.fullmatch(r"[-+]?\d+,\d+", value):
+                hint = " Is ',' its decimal sign? Then use --decimal ,"
+            raise self._refusal(column, row, value, f"not a number.{hint}") from None
+
+    def _refuse(self, column: str, text: Any, pattern: str, why: str) -> None:
+        """Raise a `TableError` for the first cell that holds the pattern."""
+        row = pc.index(pc.fill_null(pc.match_substring_regex(text, pattern), False), True).as_py()
+        if row >= 0:
+            raise self._refusal(column, row, text[row].as_py(), why)
+
+    def _refusal(self, column: str, row: int, value: str, why: str) -> TableError:
+        place = f"{self.source.path}, {self.source.place(self.first + row)}"
+        return TableError(f"{place}: column {column!r} holds {value[:40]!r}, {why}")
+
+
+def open_table(path: str | Path, separator: str | None = None, decimal: str | None = None) -> Source:
+    r"""Look at a table in a file: CSV (`.csv`, `.tsv`, `.txt`, `.dat`, also `.gz`), Parquet or Excel (`.xlsx`).
+
+    .. math:: \text{file} \mapsto (x_{ij})
+
+    Args:
+        path: the file.
+        separator: between the cells of a CSV; found where it is not given: tab, `;`, `|` or `,`.
+        decimal: `.` or `,`; found where it is not given.
+
+    Returns:
+        A `Source`, from which rows can be read.
+
+    Raises:
+        TableError: where the file is empty, not a table, or has two columns of the same name.
+
+    Examples:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "t.csv"
+        >>> _ = path.write_text("length,mass\n1.5,2\n")
+        >>> open_table(path).columns
+        ('length', 'mass')
+
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {path}.")
+    if not path.is_file():
+        raise TableError(f"{path} is not a file.")
+    if path.stat().st_size == 0:
+        raise TableError(f"{path} is empty.")
+    suffix = Path(path.stem).suffix.lower() if is_gzip(path) else path.suffix.lower()
+    source: Source
+    if suffix in _CSV:
+        source = _TextSource(path, TextFormat.of(path, separator, decimal))
+    elif suffix in _PARQUET and not is_gzip(path):
+        source = _ParquetSource(path)
+    elif suffix == ".xlsx" and not is_gzip(path):
+        source = _ExcelSource(path)
+    else:
+        known = ", ".join((*_CSV, *(f"{name}.gz" for name in _CSV[:1]), *_PARQUET[:1], ".xlsx"))
+        raise TableError(f"{path}: the ending says nothing of the kind of table; these are known: {known}.")
+    double = [name for name, n in Counter(source.columns).items() if n > 1]
+    if double:
+        raise TableError(f"{path}: several columns have the name {double[0]!r}.")
+    return source
+
+
+class _TextSource:
+    def __init__(self, path: Path, text_format: TextFormat) -> None:
+        self.path, self.text_format, self.columns = path, text_format, text_format.columns
+        self.n_rows, self.n_spanning = text_format.n_rows, text_format.n_spanning
+
+    def place(self, row: int) -> str:
+        return f"line {self.text_format.line_of(self.path, row)}"
+
+    def chunks(self) -> Iterator[Rows]:
+        encoding = self.text_format.encoding.replace("-sig", "")
+        if not self.n_rows:
+            raise TableError(f"{self.path} has a header but no rows.")
+        try:
+            with open_bytes(self.path) as stream:  # not by its name, which need not be text
+                reader = pyarrow.csv.open_csv(
+                    stream,
+                    pyarrow.csv.ReadOptions(block_size=_BLOCK, encoding=encoding),
+                    pyarrow.csv.ParseOptions(delimiter=self.text_format.separator, newlines_in_values=True),
+                    pyarrow.csv.ConvertOptions(
+                        column_types=dict.fromkeys(self.text_format.header, pa.string()), strings_can_be_null=False
+                    ),
+                )
+                if tuple(reader.schema.names) != self.text_format.header:
+                    raise TableError(f"{self.path}: the names of its columns cannot be read.")
+                yield from _numbered(self, map(self._named, reader), "its lines make {:,}. Is a quote missing?")
+        except (pa.ArrowInvalid, UnicodeError, EOFError, zlib.error, OSError) as error:
+            raise self._complaint(error) from error
+
+    def _named(self, batch: Any) -> Any:
+        """The columns that have a name; others are empty."""
+        n = len(self.columns)
+        if any(pc.any(pc.not_equal(pc.utf8_trim_whitespace(cells), "")).as_py() for cells in batch.columns[n:]):
+            raise TableError(f"{self.path}: a column without a name, after {self.columns[-1]!r}, holds values.")
+        return pa.Table.from_arrays(batch.columns[:n], names=list(self.columns))
+
+    def _complaint(self, error: Exception) -> Exception:
+        ragged = self.text_format.ragged(self.path)
+        if ragged is not None:
+            (line, n_cells), n_columns = ragged, len(self.text_format.header)
+            return TableError(f"{self.path}, line {line}: {n_cells} cells where the header has {n_columns} columns.")
+        if isinstance(error, OSError) and not isinstance(error, pa.ArrowInvalid) and not is_gzip(self.path):
+            return error
+        return TableError(f"{self.path} cannot be read as a table: {_first_line(error)}")
+
+
+class _ParquetSource:
+    n_spanning = 0
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.text_format = path, TextFormat(",", ".", "utf-8", ())
+        self.columns, self.n_rows = self._read(lambda file: (tuple(file.schema_arrow.names), file.metadata.num_rows))
+
+    def place(self, row: int) -> str:
+        return f"row {row + 1}"
+
+    def chunks(self) -> Iterator[Rows]:
+        try:
+            with self.path.open("rb") as stream, pyarrow.parquet.ParquetFile(stream) as file:
+                batches = (pa.table(batch) for batch in file.iter_batches(_CHUNK))
+                yield from _numbered(self, batches, "it is said to have {:,}. Is it damaged?")
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            raise TableError(f"{self.path} cannot be read as Parquet: {_first_line(error)}") from error
+
+    def _read(self, look: Callable[[Any], Any]) -> Any:
+        try:
+            with self.path.open("rb") as stream, pyarrow.parquet.ParquetFile(stream) as file:
+                return look(file)
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            raise TableError(f"{self.path} cannot be read as Parquet: {_first_line(error)}") from error
+
+
+class _ExcelSource:
+    """The first sheet of a workbook. It has a million rows at most, so it is read at once."""
+
+    n_spanning = 0
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.text_format = path, TextFormat(",", ".", "utf-8", ())
+        try:
+            import openpyxl  # noqa: PLC0415
+        except ImportError as error:
+            raise TableError(f"{path}: reading Excel needs openpyxl: pip install 'eiv[excel]'.") from error
+        try:
+            with path.open("rb") as stream:
+                book = openpyxl.load_workbook(stream, read_only=True, data_only=True)
+                self._read(book.worksheets[0])
+                book.close()
+        except TableError:
+            raise
+        except Exception as error:  # whatever openpyxl makes of a broken archive
+            raise TableError(f"{path} is not an Excel workbook (.xlsx): {_first_line(error)}") from error
+
+    def _read(self, sheet: Any) -> None:
+        """The rows that are not empty; the first one holds the names."""
+        sheet.reset_dimensions()  # else every row is filled up to the last column that any row has
+        header: list[Any] | None = None
+        self._lines: list[int] = []
+        self._rows: list[list[Any]] = []
+        for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
+            cells = _without_empty_end(row)
+            if not cells:
+                continue
+            if header is None:
+                header = cells
+                continue
+            if len(cells) > len(header):
+                raise TableError(
+                    f"{self.path}, row {number}: {len(cells)} cells where the header has {len(header)} columns."
+                )
+            self._lines.append(number)
+            self._rows.append(cells)
+            if len(self._rows) * len(header) > _MOST_CELLS:
+                raise TableError(f"{self.path} has more than {_MOST_CELLS:,} cells, the limit; save it as CSV.")
+        if header is None:
+            raise TableError(f"{self.path} is empty.")
+        self.columns = tuple("" if cell is None else str(cell) for cell in header)
+        self.n_rows = len(self._rows)
+
+    def place(self, row: int) -> str:
+        return f"row {self._lines[row]}"
+
+    def chunks(self) -> Iterator[Rows]:
+        columns = []
+        for j in range(len(self.columns)):
+            cells = [row[j] if j < len(row) else None for row in self._rows]
+            plain = all(cell is None or (isinstance(cell, int | float)) for cell in cells)
+            columns.append(
+                pa.array([None if cell is None else _float(cell) for cell in cells], pa.float64())
+                if plain
+                else pa.array(["" if cell is None else str(cell) for cell in cells], pa.string())
+            )
+        cells = pa.Table.from_arrays(columns, names=list(self.columns))
+        yield from _numbered(self, [cells], "its sheet has {:,}.")
+
+
+def read_rows(source: Source) -> Rows:
+    """All rows of a table."""
+    return Rows(source, pa.concat_tables([rows.cells for rows in source.chunks()]))
+
+
+def check_columns(source: Source, names: Sequence[str], what: str) -> None:
+    """Raise a `TableError` where a column is not there."""
+    for name in names:
+        if name not in source.columns:
+            known = ", ".join(source.columns[:30]) + (", ..." if len(source.columns) > 30 else "")
+            raise TableError(f"{source.path} has no column {name!r} ({what}); it has: {known}.")
+
+
+def _numbered(source: Source, tables: Any, counted: str) -> Iterator[Rows]:
+    """Pieces of a table with their places; a `TableError` where they are not the rows that were `counted` before."""
+    first = 0
+    for cells in tables:
+        if cells.num_rows:
+            yield Rows(source, cells, first)
+            first += cells.num_rows
+    if first == 0:
+        raise TableError(f"{source.path} has a header but no rows.")
+    if first != source.n_rows:
+        raise TableError(f"{source.path}: {first:,} rows were read, but {counted.format(source.n_rows)}")
+
+
+def _is_number(kind: Any) -> bool:
+    return any(test(kind) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)) or (
+        pa.types.is_decimal(kind)
+    )
+
+
+def _is_parsed(cell: Any) -> bool:
+    try:
+        cell.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def plain(values: Any) -> Any:
+    """A column as it would be in a CSV: without dictionaries and views."""
+    if pa.types.is_dictionary(values.type):
+        values = pc.cast(values, values.type.value_type)
+    return pc.cast(values, pa.string()) if str(values.type) == "string_view" else values
+
+
+def _without_empty_end(row: Sequence[Any]) -> list[Any]:
+    cells = list(row)
+    while cells and (cells[-1] is None or (isinstance(cells[-1], str) and not cells[-1].strip())):
+        cells.pop()
+    return cells
+
+
+def _float(cell: float) -> float:
+    try:
+        return float(cell)
+    except OverflowError:  # whole numbers have no largest one
+        return np.inf if cell > 0 else -np.inf
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,413 @@
+"""Networks: the paper's, any `nn.Module` of the user's, and stacks of S of them that are evaluated at once."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from numpy.random import SeedSequence
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from eiv.engine.streams import Purpose, child, torch_seeded
+
+__all__ = ["MaskedDropout", "NetworkStack", "paper_network"]
+
+_DROPOUTS: dict[type[nn.Module], int] = {  # how many trailing axes share one mask value
+    nn.Dropout: 0,
+    nn.Dropout1d: 1,
+    nn.Dropout2d: 2,
+    nn.Dropout3d: 3,
+}
+_MOST_VALUES = {
+    "cpu": 2**22,
+    "cuda": 2**27,
+}  # of the widest layer in a prediction: what a cache holds, what fills a GPU
+_ROW_MIXERS = (nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm)  # noqa: SLF001
+
+
+def paper_network(
+    n_inputs: int, n_outputs: int, hidden_units: int = 128, n_hidden: int = 4, dropout: float = 0.1
+) -> nn.Sequential:
+    r"""The network of the paper's experiments (its figure architecture).
+
+    .. math:: f_\theta = W_5 \circ D \circ \lambda \circ W_4 \circ \dots \circ D \circ \lambda \circ W_1
+
+    with affine maps W, leaky ReLU and dropout D after each hidden layer, and a linear head.
+
+    Args:
+        n_inputs: n_x.
+        n_outputs: n_y.
+        hidden_units: h, the units of each hidden layer.
+        n_hidden: the number of hidden layers.
+        dropout: p, the share of units that a draw of the weights drops.
+
+    Returns:
+        A module that maps `rows x n_x` to `rows x n_y`.
+
+    Examples:
+        >>> paper_network(3, 1)(torch.zeros(7, 3)).shape
+        torch.Size([7, 1])
+
+    """
+    layers: list[nn.Module] = []
+    width = n_inputs
+    for _ in range(n_hidden):
+        layers += [nn.Linear(width, hidden_units), nn.LeakyReLU(), nn.Dropout(dropout)]
+        width = hidden_units
+    return nn.Sequential(*layers, nn.Linear(width, n_outputs))
+
+
+class MaskedDropout(nn.Module):
+    r"""Dropout whose mask is given, not drawn: one mask for each of D groups of consecutive rows.
+
+    .. math:: a_{dr} \mapsto b_d \odot a_{dr}, \qquad d = 1 \dots D, \quad r = 1 \dots R
+
+    A weight draw is one mask b. In training every row has a draw of its own that all of its L zetas share (the paper's
+    footnote); in prediction one draw serves all rows. Both are D groups of R rows. A layer that a network uses at
+    several places has a mask for each.
+
+    Args:
+        rate: p, the probability of a zero.
+        shared_axes: trailing axes along which the mask is constant: 0 for `nn.Dropout`, 2 for `nn.Dropout2d`.
+
+    Attributes:
+        mask_0: `D x features`, the mask at the first place; `mask_1` at the second, and so on.
+
+    Examples:
+        >>> layer = MaskedDropout(0.5)
+        >>> layer.mask_0 = torch.tensor([[2.0, 0.0], [0.0, 2.0]])  # two draws
+        >>> layer(torch.ones(4, 2))                                # two rows each
+        tensor([[2., 0.],
+                [2., 0.],
+                [0., 2.],
+                [0., 2.]])
+
+    """
+
+    def __init__(self, rate: float, shared_axes: int = 0) -> None:
+        super().__init__()
+        self.rate, self.shared_axes = rate, shared_axes
+        self.set_uses(1)
+
+    def set_uses(self, n_uses: int) -> None:
+        """Say at how many places a pass through the network comes here."""
+        self.n_uses, self._use = n_uses, 0
+        for use in range(n_uses):
+            self.register_buffer(f"mask_{use}", torch.ones(1), persistent=False)
+
+    def restart(self) -> None:
+        """Make ready for a new pass through the network."""
+        self._use = 0
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Multiply each group of rows of `values`, `rows x features`, by its mask."""
+        mask: Tensor = getattr(self, f"mask_{self._use}")
+        self._use = (self._use + 1) % self.n_uses
+        groups = values.unflatten(0, (mask.shape[0], -1))
+        product: Tensor = groups * mask.unsqueeze(1)
+        return product.flatten(0, 1)
+
+
+@dataclass(frozen=True)
+class DropoutLayer:
+    """A place in a network where units are dropped: the name of its mask, its rate and the shape of one mask."""
+
+    mask_name: str
+    rate: float
+    shape: tuple[int, ...]
+
+
+class NetworkStack:
+    r"""S networks of one shape, their parameters stacked, evaluated together.
+
+    .. math:: f_s(\zeta) = f_{\theta_s}(\zeta), \qquad s = 1 \dots S
+
+    Network s computes what it would compute alone. The parameters carry the axis S first; gradients flow to them.
+
+    Args:
+        build: makes one network that maps `rows x n_inputs` to `rows x n_outputs`.
+        n_inputs: n_x.
+        n_outputs: n_y.
+        seeds: one a network; it fixes the initial weights.
+        device: where the parameters live.
+        dtype: their floating point type.
+
+    Attributes:
+        n_inputs, n_outputs: n_x and n_y.
+        parameters: `{name: S x shape}`, the leaves that training moves.
+        dropout_layers: the places that take a mask.
+        width: the largest number of values that one row has inside the network, which memory goes with.
+
+    Examples:
+        >>> seeds = SeedSequence(0).spawn(10)
+        >>> stack = NetworkStack(lambda: paper_network(2, 1), 2, 1, seeds, torch.device("cpu"))
+        >>> masks = {layer.mask_name: torch.ones(10, 1, *layer.shape) for layer in stack.dropout_layers}
+        >>> stack(masks, torch.zeros(10, 1, 7, 2)).shape  # ten networks, one weight draw, seven rows
+        torch.Size([10, 1, 7, 1])
+
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], nn.Module],
+        n_inputs: int,
+        n_outputs: int,
+        seeds: Sequence[SeedSequence],
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        built: list[nn.Module] = []
+        for seed in seeds:
+            with torch_seeded(child(seed, Purpose.INIT)):
+                module = build()
+                if not isinstance(module, nn.Module):
+                    raise TypeError(f"module must build a torch.nn.Module, got {type(module).__name__}.")
+                if any(module is other for other in built):
+                    raise ValueError("module must build a new network at every call; it returned the same one twice.")
+                built.append(module)
+        self.n_inputs, self.n_outputs = n_inputs, n_outputs
+        modules = [_with_masked_dropout(module) for module in built]
+        self.template = modules[0].to(dtype)
+        with torch_seeded(seeds[0]):
+            self.dropout_layers, self.width = _probe(self.template, n_inputs, n_outputs, dtype)
+        stacked = _stack_state(modules, device, dtype)
+        trained = {name for name, value in self.template.named_parameters() if value.requires_grad}
+        self.parameters = {name: value for name, value in stacked.items() if name in trained}
+        self.constants = {name: value for name, value in stacked.items() if name not in trained}
+        if not self.parameters:
+            raise ValueError("module has no parameters to train.")
+        self.template.to("meta")  # only its structure is used from here on
+        for value in self.parameters.values():
+            value.requires_grad_(True)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating point type of the parameters."""
+        return next(iter(self.parameters.values())).dtype
+
+    @property
+    def n_networks(self) -> int:
+        """S."""
+        return next(iter(self.parameters.values())).shape[0]
+
+    def __call__(self, masks: dict[str, Tensor], zeta: Tensor) -> Tensor:
+        """Evaluate `zeta`, `S x D x R x n_x`: R inputs for each of D weight draws with masks `S x D x shape`.
+
+        Returns `S x D x R x n_y`. Without gradients the inputs go through in parts, so that memory stays bounded.
+        """
+        if torch.is_grad_enabled():
+            return self._evaluate(masks, zeta)
+        return torch.cat([self._evaluate(masks, part) for part in self.parts(zeta)], dim=2)
+
+    def parts(self, zeta: Tensor, width: int = 0) -> tuple[Tensor, ...]:
+        """`zeta` cut along R, so that the widest layer of a part, or `width`, does not take too much memory."""
+        most = values_at_once(zeta.device) // (zeta.shape[0] * zeta.shape[1] * max(self.width, width))
+        parts: tuple[Tensor, ...] = zeta.split(max(1, most), dim=2)
+        return parts
+
+    def _evaluate(self, masks: dict[str, Tensor], zeta: Tensor) -> Tensor:
+
+        # functional_call lends the template its state, so threads that predict side by side need one each.
+        template = self.template if torch.is_grad_enabled() else copy.deepcopy(self.template)
+
+        def one_network(state: dict[str, Tensor], inputs: Tensor) -> Tensor:
+            for _, layer in _masked_layers(template):
+                layer.restart()
+            return functional_call(template, state, (inputs,))  # type: ignore[no-any-return]
+
+        state, inputs = self.parameters | self.constants | masks, zeta.flatten(1, 2)
+        if self.n_networks == 1:  # plain evaluation: faster, and free of what vmap cannot do
+            outputs = one_network({name: value[0] for name, value in state.items()}, inputs[0]).unsqueeze(0)
+        else:
+            outputs = torch.vmap(one_network)(state, inputs)
+        grouped: Tensor = outputs.unflatten(1, zeta.shape[1:3])
+        return grouped
+
+    def in_double(self) -> Self:
+        """The same networks in float64; as they are where a module of the user's own takes no other numbers."""
+        changed = copy.copy(self)
+        changed.parameters = {name: value.detach().double() for name, value in self.parameters.items()}
+        changed.constants = {
+            name: value.double() if value.is_floating_point() else value for name, value in self.constants.items()
+        }
+        return changed if changed.takes_its_dtype() else self
+
+    def takes_its_dtype(self) -> bool:
+        """Whether the module goes through with numbers of the parameters' type."""
+        first = next(iter(self.parameters.values()))
+        masks = {layer.mask_name: first.new_ones(len(first), 1, *layer.shape) for layer in self.dropout_layers}
+        try:
+            with torch.no_grad():
+                return self._evaluate(masks, first.new_zeros(len(first), 1, 2, self.n_inputs)).dtype == first.dtype
+        except RuntimeError:
+            return False
+
+    def with_parameters(self, parameters: dict[str, Tensor]) -> Self:
+        """The same networks with other parameters, `n S x shape` under the same names: n variants of each."""
+        changed = copy.copy(self)
+        n_each = len(next(iter(parameters.values()))) // self.n_networks
+        changed.parameters = parameters
+        changed.constants = {name: value.repeat_interleave(n_each, 0) for name, value in self.constants.items()}
+        return changed
+
+    def join(self, others: Sequence[Self]) -> Self:
+        """One stack of this one's networks and those of `others`, in order."""
+        joined = copy.copy(self)
+        for name in ("parameters", "constants"):
+            states = [getattr(stack, name) for stack in (self, *others)]
+            setattr(joined, name, {key: torch.cat([state[key].detach() for state in states]) for key in states[0]})
+        return joined
+
+    def split(self, sizes: Sequence[int]) -> list[Self]:
+        """Part the stack into stacks of `sizes` networks, in order."""
+        parts = []
+        for stop, size in zip(torch.tensor(sizes).cumsum(0).tolist(), sizes, strict=True):
+            part = copy.copy(self)
+            for name in ("parameters", "constants"):
+                state = {key: value.detach()[stop - size : stop].clone() for key, value in getattr(self, name).items()}
+                setattr(part, name, state)
+            for value in part.parameters.values():
+                value.requires_grad_(True)
+            parts.append(part)
+        return parts
+
+    def __copy__(self) -> Self:
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    def __getstate__(self) -> dict[str, Any]:
+        """On the CPU, so that networks trained on a GPU can be loaded anywhere."""
+        on_cpu = {
+            name: {key: value.detach().cpu() for key, value in getattr(self, name).items()}
+            for name in ("parameters", "constants")
+        }
+        return self.__dict__ | on_cpu
+
+
+def values_at_once(device: torch.device) -> int:
+    """How many values of the widest layer a prediction may hold: a sixteenth of the memory at hand, or less."""
+    if device.type == "cuda":
+        free = torch.cuda.mem_get_info(device)[0]
+    else:
+        try:
+            free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, OSError, ValueError):  # not a Unix
+            free = 2**32
+    return max(2**16, min(free // 64, _MOST_VALUES[device.type]))
+
+
+def _with_masked_dropout(module: nn.Module) -> nn.Module:
+    """A copy of `module` with every dropout layer replaced by one that takes its mask from outside."""
+    module = copy.deepcopy(module)
+    if type(module) in _DROPOUTS:
+        module = nn.Sequential(module)
+    replaced: dict[nn.Module, MaskedDropout] = {}  # a layer registered twice stays one layer
+    for parent in list(module.modules()):
+        for name, layer in list(parent._modules.items()):  # noqa: SLF001
+            if not isinstance(layer, nn.modules.dropout._DropoutNd):  # noqa: SLF001
+                continue
+            if type(layer) not in _DROPOUTS:
+                raise ValueError(
+                    f"module: {type(layer).__name__} is none of nn.Dropout, nn.Dropout1d, nn.Dropout2d and "
+                    "nn.Dropout3d, whose masks are known."
+                )
+            if layer.p >= 1:
+                raise ValueError(f"module: a dropout rate must be below 1, got {layer.p!r}.")
+            replaced.setdefault(layer, MaskedDropout(layer.p, _DROPOUTS[type(layer)]))
+            setattr(parent, name, replaced[layer])
+    for layer in module.modules():
+        if isinstance(layer, _ROW_MIXERS) and (layer.track_running_stats or isinstance(layer, _ROW_MIXERS[0])):
+            raise ValueError(
+                f"module: {type(layer).__name__} mixes rows or keeps running statistics, so that a row's prediction "
+                "would depend on the rows beside it. Use nn.LayerNorm or nn.GroupNorm."
+            )
+    return module
+
+
+def _probe(module: nn.Module, n_inputs: int, n_outputs: int, dtype: torch.dtype) -> tuple[list[DropoutLayer], int]:
+    """Send two rows through `module`: the shapes of its masks, its width, and whether it keeps to the contract."""
+    n_rows = 2
+    seen: dict[nn.Module, list[tuple[int, ...]]] = {}
+    width = n_inputs
+
+    def look(layer: nn.Module, inputs: tuple[Tensor, ...], output: object) -> None:
+        nonlocal width
+        if isinstance(output, Tensor):
+            width = max(width, output.numel() // n_rows)
+        if isinstance(layer, MaskedDropout):
+            seen.setdefault(layer, []).append(tuple(inputs[0].shape))
+
+    hooks = [layer.register_forward_hook(look) for layer in module.modules()]
+    rows = torch.zeros(n_rows, n_inputs, dtype=dtype)
+    try:
+        with torch.no_grad():
+            before = torch.random.get_rng_state()
+            try:
+                output = module.train()(rows)
+            except RuntimeError as error:
+                raise ValueError(f"module cannot take {n_rows} rows of {n_inputs} inputs: {error}") from error
+            draws_itself = not torch.equal(before, torch.random.get_rng_state())
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if draws_itself:
+        raise ValueError(
+            "module draws random numbers in its forward pass. Randomness has to come from nn.Dropout layers, whose "
+            "masks the zetas of a row can share; those of torch.nn.functional.dropout they cannot."
+        )
+    if tuple(output.shape) != (n_rows, n_outputs):
+        raise ValueError(
+            f"module must map {n_rows} rows to shape ({n_rows}, {n_outputs}), it gave {tuple(output.shape)}."
+        )
+    layers = []
+    for name, layer in _masked_layers(module):
+        shapes = seen.get(layer, [])
+        if not shapes:
+            raise ValueError(f"module: the dropout layer {name!r} is never used.")
+        layer.set_uses(len(shapes))
+        layers += [_dropout_layer(name, layer, use, shape, n_rows) for use, shape in enumerate(shapes)]
+    return layers, width
+
+
+def _masked_layers(module: nn.Module) -> list[tuple[str, MaskedDropout]]:
+    return [(name, layer) for name, layer in module.named_modules() if isinstance(layer, MaskedDropout)]
+
+
+def _dropout_layer(name: str, layer: MaskedDropout, use: int, shape: tuple[int, ...], n_rows: int) -> DropoutLayer:
+    if shape[0] != n_rows:
+        raise ValueError(
+            f"module: the dropout layer {name!r} sees {shape[0]} rows where {n_rows} were given; "
+            "rows must stay the first axis up to there."
+        )
+    features = list(shape[1:])
+    shared = layer.shared_axes
+    if len(features) < shared + 1:
+        raise ValueError(
+            f"module: the dropout layer {name!r} is {shared}-D and needs rows x channels x {shared} more axes, "
+            f"got shape {shape}."
+        )
+    features[len(features) - shared :] = [1] * shared
+    return DropoutLayer(f"{name}.mask_{use}", layer.rate, tuple(features))
+
+
+def _stack_state(modules: Sequence[nn.Module], device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Parameters and buffers of all modules but the masks, `{name: S x shape}`."""
+    masks = {f"{name}.mask_{use}" for name, layer in _masked_layers(modules[0]) for use in range(layer.n_uses)}
+    states = []
+    for module in modules:
+        values = [*module.named_parameters(), *module.named_buffers()]
+        states.append({name: value.detach() for name, value in values if name not in masks})
+    shapes = [{name: tuple(value.shape) for name, value in state.items()} for state in states]
+    if any(shape != shapes[0] for shape in shapes):
+        raise ValueError("module must build networks of one shape; its calls gave different parameters.")
+
+    def cast(value: Tensor) -> Tensor:
+        return value.to(device, dtype if value.is_floating_point() else value.dtype)
+
+    return {name: torch.stack([cast(state[name]) for state in states]) for name in states[0]}

@@ -1,0 +1,324 @@
+"""The result of a prediction: moments, the three parts of its uncertainty, intervals, quantiles and samples."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from eiv.likelihoods.labels import Labels, NormalLabels
+from eiv.validation import check_level, check_option, check_random_generator
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+__all__ = ["LabelErrorWarning", "Prediction"]
+
+Array = NDArray[np.float64]
+Of = Literal["function", "label"]
+_MOST_BARS = 20  # rows of a chart that nobody has chosen
+
+
+class LabelErrorWarning(UserWarning):
+    r"""Labels are predicted without their known errors, though the model was fitted to labels that had some.
+
+    .. math:: \sqrt{\sigma_y^2 + y_{err}^2} > \sigma_y
+
+    Examples:
+        >>> import warnings
+        >>> warnings.simplefilter("ignore", LabelErrorWarning)
+
+    """
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Prediction:
+    r"""What is known of f(zeta) and of a label y for each row, eq. (EiV_pred_unc) to eq. (total_unc).
+
+    .. math::
+        u^2 = \mathrm{epistemic}^2 + \mathrm{aleatoric}^2, \qquad \mathrm{total}^2 = u^2 + \sigma_y^2
+
+    All values are standard deviations in the unit of y. Arrays have the shape `rows`, or `rows x n_y` where y was given
+    with a second axis.
+
+    Attributes:
+        mean: m(x), the prediction.
+        epistemic: what the data leave open about the weights.
+        aleatoric: what the error of x leaves open about the true input.
+        noise: the noise of a label, that is a measured output: sigma_y, and its known error on top where one was given.
+        draws: `n_draws x rows (x n_y)`, draws of f(zeta), or None where they were not kept.
+        index: the labels of the rows, where X was a pandas table.
+        output_names: the names of the outputs, where y was one.
+        shares: `rows (x n_y) x n_x`, the shares of the features in the squared aleatoric part, or None where they were
+            not asked for; `budget` shows them.
+        feature_names: the names of the features, where X was a pandas table.
+        y_err_of_fit: `n_y`, the median known error of the training labels, where the fit was given errors of its labels
+            and this prediction was not: `noise` leaves them out, and what is asked of labels warns.
+        labels: how labels scatter about f; None for normal noise.
+
+    Examples:
+        >>> import numpy as np
+        >>> p = Prediction(mean=np.zeros(2), epistemic=np.array([3.0, 0.0]), aleatoric=np.array([4.0, 1.0]),
+        ...                noise=np.array([12.0, 0.0]))
+        >>> p
+        Prediction(rows=2, outputs=1, draws=not kept)
+        >>> p.std, p.total
+        (array([5., 1.]), array([13.,  1.]))
+        >>> low, high = p.interval(0.95)
+        >>> high.round(2)
+        array([9.8 , 1.96])
+        >>> p.to_frame()["total"].tolist()
+        [13.0, 1.0]
+
+    """
+
+    mean: Array
+    epistemic: Array
+    aleatoric: Array
+    noise: Array
+    draws: Array | None = None
+    index: Any = None
+    output_names: tuple[str, ...] | None = None
+    shares: Array | None = None
+    feature_names: tuple[str, ...] | None = None
+    y_err_of_fit: Array | None = None
+    labels: Labels | None = None
+
+    @property
+    def std(self) -> Array:
+        """u(x), the standard deviation of f(zeta)."""
+        return np.hypot(self.epistemic, self.aleatoric)
+
+    @property
+    def total(self) -> Array:
+        """The standard deviation of a label, eq. (total_unc)."""
+        return np.hypot(self.std, self.noise)
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Prediction:
+        """The prediction of some of the rows."""
+        return Prediction(
+            mean=self.mean[rows],
+            epistemic=self.epistemic[rows],
+            aleatoric=self.aleatoric[rows],
+            noise=self.noise[rows],
+            draws=None if self.draws is None else self.draws[:, rows],
+            index=None if self.index is None else self.index[rows],
+            output_names=self.output_names,
+            shares=None if self.shares is None else self.shares[rows],
+            feature_names=self.feature_names,
+            y_err_of_fit=self.y_err_of_fit,
+            labels=None if self.labels is None else self.labels[rows],
+        )
+
+    def __repr__(self) -> str:
+        draws = "not kept" if self.draws is None else len(self.draws)
+        return f"Prediction(rows={len(self)}, outputs={self._columns(self.mean).shape[1]}, draws={draws})"
+
+    def interval(
+        self, level: float = 0.95, of: Of = "function", method: Literal["moment", "quantile"] = "moment"
+    ) -> tuple[Array, Array]:
+        r"""Lower and upper ends of a central interval.
+
+        .. math:: m \pm z_{(1 + \mathrm{level}) / 2} \, u
+
+        Args:
+            level: the probability that the interval should hold, between 0 and 1; 0.95 gives 1.96 standard deviations.
+            of: "function" for f(zeta), "label" for a measured y.
+            method: "moment" for mean and standard deviation as in the paper, "quantile" for quantiles of the draws.
+
+        Returns:
+            Two arrays of the shape of `mean`.
+
+        Examples:
+            >>> p = Prediction(np.zeros(1), np.ones(1), np.zeros(1), np.zeros(1))
+            >>> p.interval(0.6827)
+            (array([-1.0000...]), array([1.0000...]))
+
+        """
+        check_level("level", level)
+        check_option("method", method, ("moment", "quantile"))
+        self._check_of(of)
+        if method == "quantile":
+            low, high = self._quantiles(np.array([(1 - level) / 2, (1 + level) / 2]), of)
+            return low, high
+        width = ndtri((1 + level) / 2) * (self.std if of == "function" else self.total)
+        return self.mean - width, self.mean + width
+
+    def quantile(self, q: ArrayLike, of: Of = "function") -> Array:
+        r"""Quantiles of the draws; for labels, of the mixture of normals around them.
+
+        .. math:: F(y) = \frac1n \sum_{i=1}^n \Phi\Big(\frac{y - f_i}{\sigma_y}\Big) = q
+
+        Args:
+            q: one or several probabilities between 0 and 1.
+            of: "function" for f(zeta), "label" for a measured y.
+
+        Returns:
+            `q.shape x rows (x n_y)`.
+
+        Examples:
+            >>> draws = np.arange(101.0).reshape(101, 1)
+            >>> p = Prediction(np.zeros(1), np.ones(1), np.zeros(1), np.ones(1), draws=draws)
+            >>> p.quantile([0.05, 0.5]), p.quantile(0.5, of="label").round(3)
+            (array([[ 5.],
+                   [50.]]), array([50.]))
+
+        """
+        probabilities = np.asarray(q, dtype=float)
+        if not np.all((probabilities > 0) & (probabilities < 1)):
+            raise ValueError(f"q must lie between 0 and 1, got {q!r}.")
+        self._check_of(of)
+        return self._quantiles(probabilities, of)
+
+    def _quantiles(self, probabilities: Array, of: Of) -> Array:
+        draws = self._kept_draws()
+        if of == "function":
+            # A function of the draws' distribution alone: draws that each stand there five times give the same.
+            return np.asarray(np.quantile(draws, probabilities, axis=0, method="averaged_inverted_cdf"), dtype=float)
+        return self._labels.quantile(draws, probabilities)
+
+    def samples(self, of: Of = "function", random_state: int | np.random.Generator | None = None) -> Array:
+        """The draws of f(zeta), or labels y = f(zeta) + noise with fresh noise from `random_state`.
+
+        Returns `n_draws x rows (x n_y)`. The draws of one row are not independent of each other: they share thetas and
+        zetas, as eq. (EiV_uncertainty) needs.
+
+        Examples:
+            >>> p = Prediction(np.zeros(3), np.ones(3), np.zeros(3), np.ones(3), draws=np.zeros((500, 3)))
+            >>> p.samples().shape, p.samples(of="label", random_state=0).shape
+            ((500, 3), (500, 3))
+
+        """
+        self._check_of(of)
+        draws = self._kept_draws().astype(float)
+        return draws if of == "function" else self._labels.sample(draws, check_random_generator(random_state))
+
+    def to_frame(self, level: float = 0.95) -> pd.DataFrame:
+        """A table with one row a prediction: the moments, the parts, and the interval of the function at `level`.
+
+        Several outputs stand side by side under their names.
+
+        Examples:
+            >>> p = Prediction(np.zeros(2), np.ones(2), np.zeros(2), np.ones(2))
+            >>> list(p.to_frame())
+            ['mean', 'std', 'epistemic', 'aleatoric', 'noise', 'total', 'low', 'high']
+
+        """
+        import pandas as pd  # noqa: PLC0415
+
+        low, high = self.interval(level)
+        parts = {name: getattr(self, name) for name in ("mean", "std", "epistemic", "aleatoric", "noise", "total")}
+        columns = {name: self._columns(value) for name, value in (parts | {"low": low, "high": high}).items()}
+        if self.mean.ndim == 1:
+            return pd.DataFrame({name: value[:, 0] for name, value in columns.items()}, index=self.index)
+        table = {
+            (output, name): value[:, i] for i, output in enumerate(self._outputs()) for name, value in columns.items()
+        }
+        return pd.DataFrame(table, index=self.index)
+
+    def budget(self) -> pd.DataFrame:
+        r"""The uncertainty budget: which input's error makes how much of the squared aleatoric part.
+
+        .. math:: \mathrm{share}_i = \frac{V_i}{V}, \qquad \mathrm{remainder} = 1 - \sum_i \mathrm{share}_i
+
+        For a linear f with slopes a and errors s, V_i is a_i^2 s_i^2. In general it is the variance that feature i
+        causes by its own error, averaged over the others (see `eiv.prediction.budget.BudgetSampler`). The remainder
+        holds what features cause together: interactions, and correlations between their errors, which can be negative.
+
+        Returns:
+            One row a prediction, one column a feature and "remainder"; they add up to 1. Features without error have 0,
+            rows without any error, or whose aleatoric part cannot be told from zero, NaN. Several outputs stand side
+            by side under their names.
+
+        Raises:
+            ValueError: where the prediction was made without `budget=True`.
+
+        Examples:
+            >>> p = Prediction(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), shares=np.array([[0.75, 0.125]]))
+            >>> p.budget()
+                 x0     x1  remainder
+            0  0.75  0.125      0.125
+
+        """
+        import pandas as pd  # noqa: PLC0415
+
+        shares = self._shares_with_remainder()  # rows x n_y x (n_x + 1)
+        features = self._features()
+        if self.mean.ndim == 1:
+            return pd.DataFrame(shares[:, 0], index=self.index, columns=features)
+        columns = pd.MultiIndex.from_product([self._outputs(), features])
+        return pd.DataFrame(shares.reshape(len(self), -1), index=self.index, columns=columns)
+
+    def plot_budget(self, rows: slice | NDArray[Any] | None = None) -> Figure:
+        r"""The uncertainty budget as bars, one a row and a panel an output.
+
+        .. math:: \sum_i \mathrm{share}_i + \mathrm{remainder} = 1
+
+        Args:
+            rows: which rows to draw, as for `prediction[rows]`; by default the first twenty.
+
+        Returns:
+            A matplotlib figure; `figure.savefig("budget.png")` writes it.
+
+        Examples:
+            >>> p = Prediction(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), shares=np.array([[0.75, 0.125]]))
+            >>> p.plot_budget().get_axes()[0].get_xlabel()
+            'share of the aleatoric variance'
+
+        """
+        from eiv.plotting import budget_figure  # noqa: PLC0415
+
+        chosen = self[slice(_MOST_BARS) if rows is None else rows]
+        labels = [str(label) for label in (range(len(self)) if self.index is None else self.index)]
+        shown = np.asarray(labels)[slice(_MOST_BARS) if rows is None else rows]
+        outputs = [""] if self.mean.ndim == 1 else self._outputs()
+        return budget_figure(chosen._shares_with_remainder(), self._features(), shown.tolist(), outputs)  # noqa: SLF001
+
+    def _check_of(self, of: Of) -> None:
+        """Refuse what is neither function nor label, and warn where a label's error is not all known."""
+        check_option("of", of, ("function", "label"))
+        if of == "label" and self.y_err_of_fit is not None:
+            errors = ", ".join(f"{error:.4g}" for error in self.y_err_of_fit)
+            warnings.warn(
+                f"The labels of the fit had known errors (y_err, {errors} in the median), but this prediction has "
+                "none: it speaks of labels without such an error. Predict with predict_distribution(X, y_err=...), or "
+                "y_err=0 where that is meant.",
+                LabelErrorWarning,
+                stacklevel=3,
+            )
+
+    @property
+    def _labels(self) -> Labels:
+        return NormalLabels(np.broadcast_to(self.noise, self.mean.shape)) if self.labels is None else self.labels
+
+    def _shares_with_remainder(self) -> Array:
+        if self.shares is None:
+            raise ValueError("The budget was not asked for. Predict with predict_distribution(X, budget=True).")
+        shares = self.shares.reshape(len(self), -1, self.shares.shape[-1])
+        return np.concatenate([shares, 1 - shares.sum(-1, keepdims=True)], axis=-1)
+
+    def _features(self) -> list[str]:
+        n_features = 0 if self.shares is None else self.shares.shape[-1]
+        return [*(self.feature_names or (f"x{i}" for i in range(n_features))), "remainder"]
+
+    def _outputs(self) -> list[str]:
+        return list(self.output_names or (f"y{i}" for i in range(self.mean.shape[1])))
+
+    def _columns(self, values: Array) -> Array:
+        return values.reshape(len(values), -1)
+
+    def _kept_draws(self) -> Array:
+        if self.draws is None:
+            raise ValueError(
+                "Quantiles and samples need the draws, which were not kept for so many rows. "
+                "Predict with keep_draws=True, or fewer rows at a time."
+            )
+        return self.draws

@@ -1,7 +1,0 @@
-"""Tables in files: CSV, Parquet and Excel, read whole or a piece at a time, and the errors that their columns have."""
-
-from eiv.tables.errorspec import ErrorSpec, ErrorTerm
-from eiv.tables.reading import Rows, Source, TableError, open_table
-from eiv.tables.writing import TableWriter
-
-__all__ = ["ErrorSpec", "ErrorTerm", "Rows", "Source", "TableError", "TableWriter", "open_table"]

@@ -1,0 +1,340 @@
+"""From checked tables to fitted models: what `EiVRegressor.fit` and `fit_splits` share."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.random import SeedSequence
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from eiv import validation as v
+from eiv.engine.graphs import matmul_precision
+from eiv.engine.streams import Purpose, Streams, network_seeds
+from eiv.engine.workers import n_workers, run_tasks
+from eiv.inputs import FlatPrior, InputPrior, LearnedPrior, Rows, ZetaDraws, ZetaPosterior
+from eiv.inputs.errors import standard_deviations
+from eiv.inputs.rows import stack_rows
+from eiv.likelihoods import NOISE_RULES, Likelihood, NoiseRule, NormalLikelihood
+from eiv.model import FittedModel, Names, Record, standardised_zetas
+from eiv.networks import NetworkStack, fast_stack, paper_network
+from eiv.posteriors import FAMILIES, WeightPosterior
+from eiv.scaling import Scaler
+from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
+from eiv.training.loop import Schedule, TrainingResult, train
+from eiv.training.progress import Report, show_integration, training_progress
+from eiv.training.settings import DTYPES, Settings, settings_for
+
+Array = NDArray[np.float64]
+X_QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)  # of the training rows, kept in the record
+_FEWEST_HELD_OUT, _ENOUGH_HELD_OUT, _MOST_HELD_OUT = 5, 20, 1000
+_PRIORS: dict[str, InputPrior | LearnedPrior] = {
+    "flat": FlatPrior(),
+    "normal": LearnedPrior(max_components=1),
+    "mixture": LearnedPrior(),
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Checked training data of one model.
+
+    Attributes:
+        x: `rows x n_x`.
+        x_err: errors of X, in a form of `eiv.inputs.errors`.
+        y: `rows x n_y`.
+        y_err: the same shape, or None.
+        names: of features and outputs.
+
+    """
+
+    x: Array
+    x_err: Array
+    y: Array
+    y_err: Array | None = None
+    names: Names = field(default_factory=Names)
+
+    @property
+    def x_spread(self) -> Array:
+        """`n_x`, the standard deviation of each feature."""
+        spread: Array = self.x.std(0)
+        return spread
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What is to be fitted: the arguments of an estimator, None standing for the recipe's choice, and a seed."""
+
+    arguments: Mapping[str, Any]
+    seed: int
+
+
+@dataclass(frozen=True)
+class _Member:
+    """One model of a stack before it is trained, in the units and on the device of its networks."""
+
+    spec: Spec
+    settings: Settings
+    table: Table
+    prior: InputPrior
+    x_scaler: Scaler
+    y_scaler: Scaler
+    rows: Rows
+
+    @classmethod
+    def of(cls, spec: Spec, settings: Settings, table: Table, prior: InputPrior) -> _Member:
+        x_scaler, y_scaler = (_scaler(values, settings.standardise) for values in (table.x, table.y))
+        device, dtype = device_of(settings.device), DTYPES[settings.dtype]
+        zetas = standardised_zetas(prior, x_scaler, table.x, table.x_err).to(device, dtype)
+        y = torch.from_numpy((table.y - y_scaler.shift) / y_scaler.scale).to(device, dtype)
+        known = None
+        if table.y_err is not None:
+            known = torch.from_numpy(table.y_err / y_scaler.scale).to(device, dtype)
+        return cls(spec, settings, table, prior, x_scaler, y_scaler, Rows(zetas, y, known))
+
+    @property
+    def seeds(self) -> list[SeedSequence]:
+        return network_seeds(self.spec.seed, self.settings.n_networks)
+
+    def fitted(self, posterior: WeightPosterior, likelihood: Likelihood, losses: Tensor) -> FittedModel:
+        table, n_networks = self.table, self.settings.n_networks
+        known = np.zeros(table.y.shape[1]) if table.y_err is None else v.median_above_zero(table.y_err)
+        return FittedModel(
+            settings=self.settings,
+            arguments=dict(self.spec.arguments) | vars(self.settings),
+            seed=self.spec.seed,
+            x_scaler=self.x_scaler,
+            y_scaler=self.y_scaler,
+            input_prior=self.prior,
+            posterior=posterior,
+            likelihood=likelihood,
+            weights=np.full(n_networks, 1 / n_networks),
+            x_err=table.x_err[0] if len(table.x_err) == 1 else None,
+            n_features=table.x.shape[1],
+            n_outputs=table.y.shape[1],
+            names=table.names,
+            record=Record(
+                loss_curve=losses.double().cpu().numpy(),
+                x_spread=table.x_spread,
+                x_quantiles=np.quantile(table.x, X_QUANTILES, axis=0),
+                x_err_median=np.median(standard_deviations(table.x_err), axis=0),
+                y_err_median=known,
+            ),
+        )
+
+
+def fit_stack(
+    specs: Sequence[Spec], tables: Sequence[Table], on_progress: Callable[[float], None] | None = None
+) -> list[FittedModel]:
+    """Fit models of one kind, on as many rows each, as one stack of networks."""
+    chosen = [settings_for(spec.arguments, len(table.x)) for spec, table in zip(specs, tables, strict=True)]
+    priors = _fitted_priors(chosen, tables)
+    members = [_Member.of(*parts) for parts in zip(specs, chosen, tables, priors, strict=True)]
+    settings, device = chosen[0], members[0].rows.y.device
+    seeds = [seed for member in members for seed in member.seeds]
+    rows = [member.rows for member in members for _ in member.seeds]
+    likelihood, schedule = _likelihood(members), _schedule(settings, len(tables[0].x))
+    stop = threading.Event()
+
+    def fit_group(posterior: WeightPosterior, group: slice, report: Report | None) -> TrainingResult:
+        own = stack_rows(rows[group])
+        return train(posterior, own, likelihood.networks(group), schedule, seeds[group], report, stop)
+
+    whole = new_posterior(settings, tables[0].x.shape[1], tables[0].y.shape[1], seeds, device)
+    n_zeta = 1 if rows[0].inputs.is_exact else _draws(settings, rows[0].inputs).n_zeta
+    work = settings.batch_size * n_zeta * whole.stack.width**2
+    size = -(-len(seeds) // n_workers(len(seeds), device, work))
+    groups = [slice(start, start + size) for start in range(0, len(seeds), size)]
+    posteriors = whole.split([len(seeds[group]) for group in groups])
+    y_scale = float(np.sqrt(np.mean(members[0].y_scaler.scale ** 2)))
+    with training_progress(schedule.epochs, y_scale, settings.verbose, on_progress) as report:
+        tasks = [
+            partial(fit_group, posterior, group, report if group.start == 0 else None)
+            for posterior, group in zip(posteriors, groups, strict=True)
+        ]
+        results = run_tasks(tasks, device, stop, whole.stack.width)
+    return _models(members, posteriors[0].join(posteriors[1:]), results)
+
+
+def _models(
+    members: Sequence[_Member], posterior: WeightPosterior, results: Sequence[TrainingResult]
+) -> list[FittedModel]:
+    """The fitted models of a stack, with how well training has integrated over zeta."""
+    first, *others = results
+    likelihood = first.likelihood.join([result.likelihood for result in others])
+    of_steps = first.likelihood_of_steps.join([result.likelihood_of_steps for result in others])
+    losses = torch.cat([result.losses for result in results], dim=1)
+    sizes = [member.settings.n_networks for member in members]
+    ends = np.cumsum(sizes).tolist()
+    networks = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+    models = [
+        member.fitted(part, likelihood.networks(own), losses[:, own])
+        for member, part, own in zip(members, posterior.split(sizes), networks, strict=True)
+    ]
+    tasks = [
+        partial(_measured, model, member, of_steps.networks(own))
+        for model, member, own in zip(models, members, networks, strict=True)
+    ]
+    with matmul_precision(losses.device, members[0].settings.precision):
+        models = run_tasks(tasks, losses.device, width=posterior.stack.width)
+    _tell_of_zetas(models, members)
+    return models
+
+
+def _measured(model: FittedModel, member: _Member, likelihood: Likelihood) -> FittedModel:
+    """The model with the effective sample size of its zetas and the gap of its bound in the record."""
+    rows = stack_rows([member.rows] * model.n_networks)
+    if rows.inputs.is_exact:
+        return model
+    streams = Streams.of(member.seeds, Purpose.DIAGNOSTICS, rows.y.device, rows.y.dtype)
+    draws = _draws(model.settings, rows.inputs)
+    found = zeta_diagnostics(model.posterior, rows, likelihood, draws, streams)
+    ess, gap = found.ess.mean().item(), found.gap.mean().item()
+    return replace(model, record=replace(model.record, zeta_ess=ess, bound_gap=gap))
+
+
+def _tell_of_zetas(models: Sequence[FittedModel], members: Sequence[_Member]) -> None:
+    """Show how well the worst of the models has integrated over zeta, and warn where that is not good enough."""
+    gaps = {i: model.record.bound_gap for i, model in enumerate(models) if model.record.bound_gap is not None}
+    if not gaps:
+        return
+    worst = max(gaps, key=lambda i: gaps[i])
+    settings, ess, gap = models[worst].settings, models[worst].record.zeta_ess or 0.0, gaps[worst]
+    draws = _draws(settings, members[worst].rows.inputs)
+    if settings.verbose:
+        show_integration(ess, gap, draws.n_zeta)
+    if gap > LARGE_GAP:
+        advised = advice(ess, gap, draws, settings.n_zeta or draws.n_zeta)
+        warnings.warn(advised, LooseBoundWarning, stacklevel=2)
+
+
+def _likelihood(members: Sequence[_Member]) -> Likelihood:
+    """The likelihood that training begins with, for all networks."""
+    values = []
+    for member in members:
+        y, settings = member.rows.y, member.settings
+        start = y.new_full(y.shape[1:], settings.y_noise_init)
+        if isinstance(settings.y_noise, int | float | np.number):
+            start = torch.from_numpy(np.asarray(settings.y_noise, dtype=float) / member.y_scaler.scale).to(y)
+        values += [start] * settings.n_networks
+    return new_likelihood(members[0].settings, torch.stack(values))
+
+
+def new_likelihood(settings: Settings, y_noise: Tensor) -> Likelihood:
+    """The likelihood of networks with these sigma_y, `S x n_y`."""
+    rule = NOISE_RULES[settings.y_noise] if isinstance(settings.y_noise, str) else settings.y_noise
+    return NormalLikelihood(y_noise, rule if isinstance(rule, NoiseRule) else None)
+
+
+def _schedule(settings: Settings, n_rows: int) -> Schedule:
+    is_known = isinstance(settings.y_noise, int | float | np.number)
+    return Schedule(
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        learning_rate_decay=settings.learning_rate_decay,
+        n_zeta=settings.n_zeta,
+        renew_every=settings.y_noise_every,
+        precision=settings.precision,
+        zeta_draws=settings.zeta_draws,
+        held_out=0 if is_known else _n_held_out(settings.held_out, n_rows),
+    )
+
+
+def _draws(settings: Settings, inputs: ZetaPosterior) -> ZetaDraws:
+    return ZetaDraws.of(settings.zeta_draws, settings.n_zeta, inputs)
+
+
+def _n_held_out(share: float, n_rows: int) -> int:
+    """The rows that sigma_y is found on: enough to tell it, and not so many that the networks miss them."""
+    found = min(max(round(share * n_rows), _ENOUGH_HELD_OUT), n_rows // 5, _MOST_HELD_OUT)
+    return found if share and found >= _FEWEST_HELD_OUT else 0
+
+
+def new_posterior(
+    settings: Settings, n_inputs: int, n_outputs: int, seeds: Sequence[SeedSequence], device: torch.device
+) -> WeightPosterior:
+    """The weight posterior of fresh networks with these seeds."""
+
+    def build() -> nn.Module:
+        if settings.module is not None:
+            try:
+                return settings.module(n_inputs, n_outputs)
+            except TypeError as error:
+                raise TypeError(f"module must take (n_inputs, n_outputs); calling it failed: {error}") from error
+        return paper_network(n_inputs, n_outputs, settings.hidden_units, settings.n_hidden, settings.dropout)
+
+    stack = NetworkStack(build, n_inputs, n_outputs, seeds, device, DTYPES[settings.dtype])
+    return family_of(settings)(fast_stack(stack, settings.precision), settings.weight_penalty)
+
+
+def family_of(settings: Settings) -> type[WeightPosterior]:
+    """The family of the weight posterior: one of ours by its name, or the user's own."""
+    family: type[WeightPosterior] = (
+        FAMILIES[settings.posterior] if isinstance(settings.posterior, str) else settings.posterior
+    )
+    return family
+
+
+def _scaler(values: Array, standardise: bool) -> Scaler:
+    return Scaler.fit(values) if standardise else Scaler.identity(values.shape[1])
+
+
+def input_prior_of(prior: object, error_model: str) -> InputPrior | LearnedPrior:
+    """The input prior that the arguments of a model stand for, to be fitted or not."""
+    if isinstance(prior, str):
+        v.check_option("input_prior", prior, tuple(_PRIORS))
+    elif isinstance(prior, type) or not (hasattr(prior, "posterior") or hasattr(prior, "fit")):
+        raise TypeError(
+            f"input_prior must be 'flat', 'normal', 'mixture' or an input prior such as eiv.NormalPrior(std=1.0), "
+            f"got {prior!r}."
+        )
+    if error_model == "berkson":
+        return FlatPrior()
+    return _PRIORS[prior] if isinstance(prior, str) else prior  # type: ignore[return-value]
+
+
+def _fitted_priors(settings: Sequence[Settings], tables: Sequence[Table]) -> list[InputPrior]:
+    """The input priors of the models, learned once for each table, side by side on the cores: products are small."""
+    keys = [
+        (id(each.input_prior), each.error_model, table.x.tobytes(), table.x_err.tobytes())
+        for each, table in zip(settings, tables, strict=True)
+    ]
+    tasks = {
+        key: partial(_fitted_prior, input_prior_of(each.input_prior, each.error_model), table)
+        for key, each, table in zip(keys, settings, tables, strict=True)
+    }
+    found = dict(zip(tasks, run_tasks(list(tasks.values()), torch.device("cpu")), strict=True))
+    return [found[key] for key in keys]
+
+
+def _fitted_prior(prior: InputPrior | LearnedPrior, table: Table) -> InputPrior:
+    """The prior itself, or what it learns from the training rows; without errors there is nothing to learn."""
+    if not hasattr(prior, "fit"):
+        return prior
+    if not table.x_err.any():
+        return FlatPrior()
+    fitted: InputPrior = prior.fit(torch.tensor(table.x), torch.tensor(table.x_err))  # a pandas table is read-only
+    return fitted
+
+
+def device_of(device: str) -> torch.device:
+    """The device that an argument stands for."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}.") from error
+    if found.type not in ("cpu", "cuda"):
+        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}.")
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device {device!r} was asked for, but torch sees no GPU here. Use device='auto' or 'cpu'.")
+    return found

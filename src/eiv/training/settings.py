@@ -1,0 +1,296 @@
+"""Settings of a fit: each once, with its check, the paper's value, the default and its sentence; and the recipes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from eiv import validation as v
+from eiv.engine.products import PRECISIONS
+from eiv.inputs import ZETA_DRAWS
+from eiv.likelihoods import NOISE_RULES, NoiseRule
+from eiv.posteriors import FAMILIES, WeightPosterior
+
+__all__ = ["RECIPES", "SETTINGS", "Setting", "Settings", "settings_for"]
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+_FAMILY = v.Constraint(
+    lambda value: isinstance(value, type) and issubclass(value, WeightPosterior), "a subclass of eiv.WeightPosterior"
+)
+_RULE = v.Constraint(lambda value: isinstance(value, NoiseRule), "an eiv.likelihoods.NoiseRule")
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """One setting: what it may be, its value in the paper and by default, and its sentence.
+
+    `of_recipe` says that None, in an estimator, stands for the value of the recipe; a default of None then stands for a
+    number that depends on the rows.
+
+    Examples:
+        >>> SETTINGS["weight_penalty"].paper, SETTINGS["weight_penalty"].default
+        (10.0, 1.0)
+
+    """
+
+    check: v.Constraint
+    text: str
+    paper: Any
+    default: Any
+    of_recipe: bool
+
+    @property
+    def constraint(self) -> v.Constraint:
+        """What an estimator's argument may be."""
+        return v.or_none(self.check) if self.of_recipe else self.check
+
+
+def of_recipe(check: v.Constraint, text: str, *, paper: Any, default: Any) -> Any:
+    """A setting that a recipe decides where the user does not."""
+    return dataclasses.field(metadata={"setting": Setting(check, text, paper, default, of_recipe=True)})
+
+
+def fixed(check: v.Constraint, text: str, value: Any) -> Any:
+    """A setting that no recipe decides."""
+    return dataclasses.field(metadata={"setting": Setting(check, text, value, value, of_recipe=False)})
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    r"""The settings of a fit, each as the user or the recipe says.
+
+    .. math:: \text{arguments}, \text{recipe}, N \mapsto \text{settings}
+
+    Examples:
+        >>> settings_for({"recipe": "paper", "epochs": 7}, n_rows=500).epochs
+        7
+        >>> SETTINGS["epochs"].paper
+        100
+
+    """
+
+    recipe: str = fixed(
+        v.option("default", "paper"),
+        'what holds for the arguments that are None: "default", which serves tables of 100 to 100,000 rows '
+        'without tuning, or "paper", the settings of the paper; see `eiv.training.settings`.',
+        "default",
+    )
+    error_model: str = fixed(
+        v.option("classical", "berkson"),
+        '"classical", x scatters around the true input; or "berkson", x was set and the true input scatters '
+        "around it, so that zeta given x is N(x, x_err^2) whatever `input_prior` says.",
+        "classical",
+    )
+    input_prior: Any = of_recipe(
+        v.anything("an input prior"),
+        'what is believed of the true input before x is seen: "flat" (Lemma 1); "normal" (appendix A.2 with '
+        'mean and covariance learned from X and its errors); "mixture" (a Gaussian mixture, learned likewise; '
+        "the default); or an object such as `eiv.NormalPrior(std, mean)`, `eiv.MixturePrior` or "
+        "`eiv.LearnedPrior`.",
+        paper="flat",
+        default="mixture",
+    )
+    zeta_draws: str = of_recipe(
+        v.option("auto", *ZETA_DRAWS),
+        'how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified", '
+        '"sobol", "informed" (of `n_zeta` candidates those that explain y), "gauss_hermite" (`n_zeta` nodes '
+        'along each of three noisy features at most), "interpolated" (one noisy feature, f straight between '
+        '`n_zeta` nodes), or "auto" (the default): "interpolated" for one noisy feature, else "informed"; see '
+        "`eiv.inputs.ZetaDraws`. Predictions draw independent zetas, as the split of their variance needs.",
+        paper="monte_carlo",
+        default="auto",
+    )
+    posterior: Any = of_recipe(
+        v.either(v.option(*FAMILIES), _FAMILY),
+        'the family of the weight posterior, a name of `eiv.posteriors.FAMILIES`: "bernoulli_dropout" (the '
+        'paper), "gaussian_dropout", "variational_dropout" and "concrete_dropout" (learned rates), '
+        '"mean_field" (normal weights), "ensemble" (its members are the `n_networks`, two at least), '
+        '"last_layer_laplace", "linearised_laplace" (the default) and "swag". Each says in its docstring what '
+        "it learns, costs and misses.",
+        paper="bernoulli_dropout",
+        default="linearised_laplace",
+    )
+    module: Callable[[int, int], nn.Module] | None = fixed(
+        v.anything("a callable"),
+        "a callable `(n_inputs, n_outputs) -> torch.nn.Module`, with dropout layers of its own for the "
+        "dropout families, or None for the paper's network.",
+        None,
+    )
+    hidden_units: int = of_recipe(
+        v.integer(1, 10**8),
+        "h of the paper's network; 128 by default.",
+        paper=128,
+        default=128,
+    )
+    n_hidden: int = of_recipe(
+        v.integer(1, 100),
+        "its number of hidden layers; 4 by default.",
+        paper=4,
+        default=4,
+    )
+    dropout: float = of_recipe(
+        v.real(0, below=1),
+        "p of the paper's network, for the dropout families; where rates are learned, or weights are normal, "
+        "what they start from.",
+        paper=0.1,
+        default=0.0,
+    )
+    weight_penalty: float = of_recipe(
+        v.real(0),
+        "1 / (2 lambda_theta^2), the strength of the prior of the weights; 1 by default.",
+        paper=10.0,
+        default=1.0,
+    )
+    epochs: int = of_recipe(
+        v.integer(1, 10**6),
+        "how often training visits each row; by default as often as makes 5,000 steps, ten times at least.",
+        paper=100,
+        default=None,
+    )
+    batch_size: int = of_recipe(
+        v.integer(1),
+        "rows of a minibatch; 64 by default, more from 5,000 rows on.",
+        paper=16,
+        default=None,
+    )
+    learning_rate: float = of_recipe(
+        v.real(0, exclusive=True),
+        "Adam's step size; 0.001 by default.",
+        paper=0.001,
+        default=0.001,
+    )
+    learning_rate_decay: float = of_recipe(
+        v.real(0, below=1.0001),
+        "the share of the training, at its end, over which the step size falls linearly to zero; 0 leaves it "
+        "as it is; 0.6 by default.",
+        paper=0.0,
+        default=0.6,
+    )
+    y_noise: Any = of_recipe(
+        v.either(v.option(*NOISE_RULES), v.real(0, exclusive=True), _RULE),
+        'sigma_y, the noise of the output: "rmse" (the paper), the RMSE of m(x); "residual", the same less '
+        'the uncertainty of f(zeta), which that error holds too; "likelihood", what maximises the bound (the '
+        "default); or a known value in units of y.",
+        paper="rmse",
+        default="likelihood",
+    )
+    y_noise_init: float = of_recipe(
+        v.real(0, exclusive=True),
+        "sigma_y before its first update, as a share of the spread of y (in units of y where `standardise` is False).",
+        paper=0.5,
+        default=0.5,
+    )
+    y_noise_every: int = of_recipe(
+        v.integer(1),
+        "sigma_y is renewed every this many epochs, and once at the end if there are fewer; by default thirty "
+        "times in a training.",
+        paper=40,
+        default=None,
+    )
+    held_out: float = of_recipe(
+        v.real(0, below=1),
+        "the share of the rows that a network does not learn from (20 to 1,000 rows, a fifth at most, none of "
+        'fewer than 25), so that it does not take its own overfitting for precision: sigma_y by "likelihood" '
+        "is what the learned rows say unless the held-out ones disagree, less what the spread of the weights "
+        "stands for where that is found after training; by the other rules the held-out rows alone count. 0.1 "
+        "by default, 0 in the paper.",
+        paper=0.0,
+        default=0.1,
+    )
+    n_zeta: int | None = of_recipe(
+        v.integer(1, 10**4),
+        "L, draws of the true input per row in training. A prediction takes as many for each of its blocks, "
+        "five at most.",
+        paper=5,
+        default=None,
+    )
+    n_theta: int = of_recipe(
+        v.integer(2, 10**5),
+        "K, draws of the weights per network in a prediction; 100 by default.",
+        paper=100,
+        default=100,
+    )
+    n_networks: int = fixed(
+        v.integer(1, 1000),
+        "networks that are trained and whose draws are pooled.",
+        1,
+    )
+    standardise: bool = fixed(
+        v.flag(),
+        "whether X and y are brought to mean 0 and standard deviation 1 first, and their errors with them.",
+        True,
+    )
+    device: str = fixed(
+        v.anything("a device"),
+        '"auto" (a GPU where there is one), "cpu", "cuda" or "cuda:N".',
+        "auto",
+    )
+    dtype: str = fixed(
+        v.option(*DTYPES),
+        '"float32" or "float64".',
+        "float32",
+    )
+    precision: str = fixed(
+        v.option(*PRECISIONS),
+        'of the matrix products in training. "auto": TF32 on a GPU, float32 on the CPU; "float32": that '
+        'everywhere; "bfloat16": operands rounded to 8 bits, faster for wide networks (see '
+        "`docs/benchmarks.md`).",
+        "auto",
+    )
+    verbose: bool = fixed(
+        v.flag(),
+        "whether training shows a progress bar.",
+        False,
+    )
+
+
+SETTINGS: dict[str, Setting] = {field.name: field.metadata["setting"] for field in dataclasses.fields(Settings)}
+# docs/method.md says why the default is what it is; `eiv study coverage` compares it with the paper's.
+RECIPES: dict[str, dict[str, Any]] = {
+    "default": {name: setting.default for name, setting in SETTINGS.items()},
+    "paper": {name: setting.paper for name, setting in SETTINGS.items()} | {"recipe": "paper"},
+}
+# As many steps on 100 rows as on 10,000.
+_STEPS, _FEWEST_EPOCHS = 5000, 10
+_BATCH, _ROWS_OF_BATCH = 64, 5000  # rows of a minibatch, and of a table up to which it is not larger
+_NOISE_UPDATES = 30  # of sigma_y in a training
+
+
+def _by_rows(settings: dict[str, Any], n_rows: int) -> dict[str, Any]:
+    """Minibatches, epochs and updates of sigma_y for a table of `n_rows` rows, where they are not given."""
+    batch_size = settings["batch_size"] or round(_BATCH * max(1.0, n_rows / _ROWS_OF_BATCH) ** 0.5)
+    epochs = settings["epochs"] or max(_FEWEST_EPOCHS, math.ceil(_STEPS / math.ceil(n_rows / batch_size)))
+    every = settings["y_noise_every"] or max(1, epochs // _NOISE_UPDATES)
+    if not settings["epochs"]:
+        epochs = every * math.ceil(epochs / every)  # sigma_y is renewed at the very end
+    return settings | {"batch_size": batch_size, "epochs": epochs, "y_noise_every": every}
+
+
+def settings_for(arguments: Mapping[str, Any], n_rows: int) -> Settings:
+    r"""The settings of a fit: what the arguments say, and else the recipe.
+
+    .. math:: \text{batch} = 64 \max\Big(1, \sqrt{N / 5000}\Big), \qquad
+              \text{epochs} = \max\big(10, \lceil 5000 / \lceil N / \text{batch} \rceil \rceil\big)
+
+    Args:
+        arguments: of `EiVRegressor`, `recipe` among them; None stands for what the recipe says.
+        n_rows: N, the rows of the training data.
+
+    Returns:
+        All settings.
+
+    Examples:
+        >>> settings_for({"recipe": "default"}, n_rows=500).epochs
+        640
+        >>> settings_for({"recipe": "default"}, n_rows=100_000).batch_size
+        286
+
+    """
+    values = RECIPES[arguments["recipe"]]
+    given = {name: arguments[name] for name in SETTINGS if arguments.get(name) is not None}
+    return Settings(**_by_rows(values | given, n_rows))

@@ -1,0 +1,164 @@
+"""One optimisation step of Algorithm 1: by autograd, by passes written by hand, or a mixture of both."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from eiv.engine.batch import Batch
+from eiv.engine.optim import FlatAdam
+from eiv.engine.quadrature import Quadrature
+from eiv.likelihoods import Likelihood
+from eiv.networks import MLPStack
+from eiv.posteriors import WeightPosterior
+from eiv.training.objective import bound, loss
+from eiv.training.passes import evaluate_by_hand
+
+
+class Step:
+    """One optimisation step of Algorithm 1, for any weight posterior, by autograd."""
+
+    quadrature: Quadrature | None = None  # of the zetas of a row
+
+    def __init__(self, posterior: WeightPosterior, likelihood: Likelihood, n_rows: int, adam: FlatAdam) -> None:
+        self.posterior, self.likelihood, self.n_rows, self.adam = posterior, likelihood, n_rows, adam
+        self.adams = [adam]
+
+    def set_rate(self, learning_rate: float) -> None:
+        """Change the step size."""
+        for adam in self.adams:
+            adam.learning_rate = learning_rate
+
+    def __call__(self, batch: Batch, total: Tensor) -> None:
+        """Move the weights for a minibatch, and add its share of the epoch's loss to `total`, `S`.
+
+        Where the batch has levels, zetas are chosen by y.
+        """
+        self.adam.gradient.zero_()
+        zeta, y, y_err, levels, draw = batch
+        share, kl = y.shape[1] / self.n_rows, self.posterior.kl()
+        if levels is not None:
+            with torch.no_grad():
+                candidates = self.posterior.evaluate(draw, zeta)
+                zeta = _taken(zeta, self.likelihood.choose_zetas(candidates, y, y_err, total, share, levels))
+            mean = self.likelihood.log_density(self.posterior.evaluate(draw, zeta), y, y_err).mean((1, 2))
+            loss(-mean, kl, self.n_rows).sum().backward()
+            total.add_((self.likelihood.constant(y_err) + kl / self.n_rows).detach(), alpha=share)
+        else:
+            f = self.posterior.evaluate(draw, zeta)
+            found = loss(-bound(self.likelihood, f, y, y_err, self.quadrature), kl, self.n_rows)  # (mcloss)
+            found.sum().backward()
+            total.add_(found.detach(), alpha=share)
+        self.adam.step()
+
+    def rest_of_loss(self, y_err: Tensor | None) -> Tensor | float:
+        """What the steps of an epoch leave out of eq. (mcloss); `y_err` is that of all rows."""
+        return 0.0
+
+
+class PassStep(Step):
+    """The same for fully connected networks: autograd for the draw and the KL term, but not for layers and loss."""
+
+    posterior: WeightPosterior
+
+    def __init__(
+        self, posterior: WeightPosterior, likelihood: Likelihood, n_rows: int, learning_rate: float, stack: MLPStack
+    ) -> None:
+        decay = (posterior.weight_decay or 0.0) / n_rows
+        adam = FlatAdam(list(stack.parameters.values()), learning_rate, decay)
+        super().__init__(posterior, likelihood, n_rows, adam)
+        if posterior.learned:
+            self.adams.append(FlatAdam(list(posterior.learned.values()), learning_rate))
+        self.stack = stack
+        stack.forget_buffers()
+
+    def __call__(self, batch: Batch, total: Tensor) -> None:
+        """Move phi for a minibatch; its loss less what does not depend on the data is added to `total`."""
+        zeta, y, y_err, levels, draw = batch
+        share = y.shape[1] / self.n_rows
+        theta, signed = self.posterior.theta(draw), self.posterior.signed_masks
+        points = theta.parameters is self.stack.parameters
+        if levels is not None:
+            with torch.no_grad():
+                candidates = evaluate_by_hand(self.stack, theta, zeta, signed)
+                zeta = _taken(zeta, self.likelihood.choose_zetas(candidates, y, y_err, total, share, levels))
+        f = evaluate_by_hand(self.stack, theta, zeta, signed, self.adam.gradients if points else None)
+        with torch.no_grad():
+            if levels is not None:
+                df = self.likelihood.chosen_gradient(f.detach(), y, y_err)
+            else:
+                df = self.likelihood.add_loss_gradient(f.detach(), y, y_err, total, share, self.quadrature)
+            for adam in self.adams[1:] if points else self.adams:
+                adam.gradient.zero_()
+        f.backward(df)
+        (self.posterior.kl_beside_decay() / self.n_rows).sum().backward()  # adds to what the data say
+        for adam in self.adams:
+            adam.step()
+
+    def rest_of_loss(self, y_err: Tensor | None) -> Tensor | float:
+        """The constant of the likelihood, and the KL term at the end of the epoch."""
+        return self.likelihood.constant(y_err) + self.posterior.kl().detach() / self.n_rows
+
+
+class MLPStep(Step):
+    """The same without autograd, for fully connected networks whose KL term is a decay to zero or to anchors."""
+
+    posterior: WeightPosterior
+
+    def __init__(
+        self, posterior: WeightPosterior, likelihood: Likelihood, n_rows: int, adam: FlatAdam, stack: MLPStack
+    ) -> None:
+        super().__init__(posterior, likelihood, n_rows, adam)
+        self.stack = stack
+        stack.forget_buffers()
+        # Rounded products leave the memory as the limit: a large gradient is used, and the weights that it moves are
+        # rounded again, while they are in the cache.
+        self.piecewise = stack.operands == torch.bfloat16 and adam.values.device.type == "cpu"
+        if self.piecewise:
+            stack.round_weights()
+        rest = [i for i in range(len(adam.gradients)) if i // 2 not in stack.large_layers or i % 2]
+        self.rest = [adam.part(i) for i in rest]
+
+    @torch.no_grad()
+    def __call__(self, batch: Batch, total: Tensor) -> None:
+        """Move the weights for a minibatch; its loss less what does not depend on the data is added to `total`."""
+        zeta, y, y_err, levels, draw = batch
+        masks, share = self.posterior.theta(draw).masks, y.shape[1] / self.n_rows
+        f = self.stack.forward(masks, zeta)
+        if levels is not None:
+            zeta = _taken(zeta, self.likelihood.choose_zetas(f, y, y_err, total, share, levels))
+            df = self.likelihood.chosen_gradient(self.stack.forward(masks, zeta), y, y_err)
+        else:
+            df = self.likelihood.add_loss_gradient(f, y, y_err, total, share, self.quadrature)
+        if not self.piecewise:
+            self.stack.backward(df, self.adam.gradients, signed=self.posterior.signed_masks)
+            self.adam.step()
+            return
+        self.adam.begin()
+        self.stack.backward(df, self.adam.gradients, self._move, signed=self.posterior.signed_masks)
+        for part in self.rest:
+            self.adam.move(part, self.adam.gradient[part])
+
+    def _move(self, parameter: int, network: int, gradient: Tensor) -> None:
+        self.adam.move(self.adam.part(parameter, network), gradient.flatten())
+        self.stack.round_weights(parameter // 2, network)
+
+    def rest_of_loss(self, y_err: Tensor | None) -> Tensor | float:
+        """The constant of the likelihood, and the KL term at the end, whose gradient is Adam's weight decay."""
+        return self.likelihood.constant(y_err) + self.posterior.kl().detach() / self.n_rows
+
+
+def _taken(zeta: Tensor, chosen: Tensor) -> Tensor:
+    """Zetas `S x B x L x n_x` at the positions `S x B x n_kept`."""
+    return torch.take_along_dim(zeta, chosen.unsqueeze(-1), dim=2)
+
+
+def step_for(posterior: WeightPosterior, likelihood: Likelihood, learning_rate: float, n_rows: int) -> Step:
+    """The fastest step that a posterior allows."""
+    stack, decay = posterior.stack, posterior.weight_decay
+    if not isinstance(stack, MLPStack):
+        return Step(posterior, likelihood, n_rows, FlatAdam(posterior.parameters, learning_rate))
+    if decay is None or posterior.learned:
+        return PassStep(posterior, likelihood, n_rows, learning_rate, stack)
+    adam = FlatAdam(posterior.parameters, learning_rate, decay / n_rows, posterior.anchors)
+    return MLPStep(posterior, likelihood, n_rows, adam, stack)
