@@ -19,7 +19,7 @@ from textbook import Textbook
 from eiv.engine import kernels
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import Streams
-from eiv.inputs import Rows, ZetaPosterior
+from eiv.inputs import Rows, ZetaNormal
 from eiv.likelihoods import NOISE_RULES, NormalLikelihood
 from eiv.networks import NetworkStack, fast_stack, paper_network
 from eiv.posteriors import BernoulliDropout
@@ -55,7 +55,7 @@ def table(
     x = X.expand(n_networks, -1, -1).contiguous()
     std = torch.full((n_networks, 1, case.n_inputs), case.x_err or 0.0, dtype=dtype, device=device)
     y_noise = torch.full((n_networks, 1), 0.5, dtype=dtype, device=device)
-    rows = Rows(ZetaPosterior(x, std), y[:, None].expand(n_networks, -1, -1).contiguous())
+    rows = Rows(ZetaNormal(x, std), y[:, None].expand(n_networks, -1, -1).contiguous())
     return rows, NormalLikelihood(y_noise, NOISE_RULES["rmse"])
 
 
@@ -213,7 +213,7 @@ def prediction_seconds(n_rows: int = 10_000) -> float:
     case = CASES["10 networks, h=1024, batch 32"][1]
     posterior, seeds = stack_of(case, 10, DEVICE)
     sampler = BlockSampler(posterior, case.n_inputs, 100, 5, seeds)
-    zeta = ZetaPosterior(torch.randn(n_rows, 8, device=DEVICE), torch.full((1, 8), 0.1, device=DEVICE))
+    zeta = ZetaNormal(torch.randn(n_rows, 8, device=DEVICE), torch.full((1, 8), 0.1, device=DEVICE))
 
     def run() -> None:
         for start in range(0, n_rows, sampler.chunk_rows):

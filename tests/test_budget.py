@@ -10,7 +10,8 @@ from numpy.random import SeedSequence
 
 from conftest import small_posterior
 from eiv import EiVRegressor, Prediction
-from eiv.inputs import FlatPrior, MixturePrior, ZetaPosterior
+from eiv.inputs import FlatPrior, MixturePrior, ZetaNormal, ZetaPosterior
+from eiv.inputs.own import OwnDraws
 from eiv.posteriors import PointPosterior
 from eiv.prediction.budget import BudgetSampler, matched_noise
 
@@ -47,7 +48,7 @@ def shares_of(function, inputs, n_theta=100, n_networks=1, seed=0):
 def test_shares_of_a_linear_function_are_those_of_the_gum(n_theta, n_networks):
     rows = torch.tensor([[1.0], [2.0], [0.1]], dtype=torch.float64)
     errors = torch.where(rows > 1, ERRORS.flip(0), rows * ERRORS)
-    found = shares_of(linear, ZetaPosterior(torch.randn(3, 4).double(), errors), n_theta, n_networks)
+    found = shares_of(linear, ZetaNormal(torch.randn(3, 4).double(), errors), n_theta, n_networks)
     parts = (SLOPES * errors).square()
     torch.testing.assert_close(found, parts / parts.sum(-1, keepdim=True), rtol=0, atol=1e-12)
 
@@ -107,7 +108,7 @@ def curved_shares():
 
 
 def errors_of_curved_shares(n_theta, n_seeds):
-    inputs = ZetaPosterior(*(torch.tensor([values], dtype=torch.float64) for values in (MEAN, STD)))
+    inputs = ZetaNormal(*(torch.tensor([values], dtype=torch.float64) for values in (MEAN, STD)))
     found = torch.cat([shares_of(curved, inputs, n_theta, 2, seed) for seed in range(n_seeds)])
     return torch.cat([found, 1 - found.sum(-1, keepdim=True)], dim=-1).numpy() - curved_shares()
 
@@ -215,7 +216,7 @@ class Folded(ZetaPosterior):
 def test_a_posterior_of_the_users_own_may_take_more_numbers_than_features():
     """Of a linear f the shares are those of the GUM; V itself is estimated, as nothing is known of its correlations."""
     zeta = Folded(torch.zeros(3, 4, dtype=torch.float64), ERRORS.expand(3, 4))
-    own = zeta.standardised(torch.zeros(4).double(), torch.ones(4).double())
+    own = OwnDraws.of(zeta, torch.zeros(4).double(), torch.ones(4).double())
     parts = (SLOPES * ERRORS).square()
     found = shares_of(linear, own)
     torch.testing.assert_close(found, (parts / parts.sum()).expand(3, 4), rtol=0, atol=1e-12)

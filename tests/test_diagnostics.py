@@ -14,7 +14,7 @@ from eiv import EiVRegressor, fit_splits
 from eiv.datasets import SIMULATED, simulate
 from eiv.engine.streams import Streams
 from eiv.experiments.paper.settings import TRAINING
-from eiv.inputs import ZETA_DRAWS, Rows, ZetaDraws, ZetaPosterior
+from eiv.inputs import ZETA_DRAWS, Rows, ZetaDraws, ZetaNormal
 from eiv.likelihoods import NormalLikelihood
 from eiv.posteriors import SWAG, LinearisedLaplace, PointPosterior
 from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
@@ -35,7 +35,7 @@ class Line(PointPosterior):
 
 def measure(kind, n_zeta, y_noise, n_rows=3000, y_err=None):
     """Rows at x = 0 with y = 0.7; 512 of them and two networks are looked at."""
-    inputs = ZetaPosterior(torch.zeros(2, n_rows, 1).double(), torch.full((2, 1, 1), X_ERR).double())
+    inputs = ZetaNormal(torch.zeros(2, n_rows, 1).double(), torch.full((2, 1, 1), X_ERR).double())
     rows = Rows(inputs, torch.full((2, n_rows, 1), Y).double(), y_err)
     likelihood = NormalLikelihood(torch.full((2, 1), y_noise).double())
     draws = ZetaDraws.of(kind, n_zeta, inputs)
@@ -97,7 +97,7 @@ def test_known_errors_of_y_count_as_noise():
 
 @pytest.mark.parametrize("family", [LinearisedLaplace, SWAG])
 def test_weights_that_vary_only_after_training_count_as_the_point_that_was_trained(family):
-    inputs = ZetaPosterior(torch.linspace(-1, 1, 100).view(1, 100, 1).expand(2, -1, -1), torch.full((2, 1, 1), X_ERR))
+    inputs = ZetaNormal(torch.linspace(-1, 1, 100).view(1, 100, 1).expand(2, -1, -1), torch.full((2, 1, 1), X_ERR))
     rows, likelihood = Rows(inputs, inputs.mean), NormalLikelihood(torch.full((2, 1), 0.3))
     seeds = SeedSequence(0).spawn(2)
     draws, found = ZetaDraws.of("monte_carlo", 4, inputs), []
@@ -140,12 +140,12 @@ def test_a_small_sigma_y_makes_fit_warn(line, kind):
 
 
 def test_the_advice_goes_with_the_rule():
-    zeta = ZetaPosterior(torch.zeros(1, 3, 1), torch.ones(1, 1, 1))
+    zeta = ZetaNormal(torch.zeros(1, 3, 1), torch.ones(1, 1, 1))
     words = {kind: advice(2.0, 0.25, ZetaDraws.of(kind, 8, zeta), 8) for kind in ZETA_DRAWS}
     assert "from 8 to about 20, take zeta_draws='interpolated'" in words["monte_carlo"]
     assert "from 8 to about 16, take zeta_draws='interpolated'" in words["gauss_hermite"]
     assert "from 8 to about 16, or look" in words["interpolated"]
-    plane = ZetaDraws.of("stratified", 8, ZetaPosterior(torch.zeros(1, 3, 2), torch.ones(1, 1, 2)))
+    plane = ZetaDraws.of("stratified", 8, ZetaNormal(torch.zeros(1, 3, 2), torch.ones(1, 1, 2)))
     assert "take zeta_draws='informed'" in advice(2.0, 0.25, plane, 8)
     assert "y_noise is too small" in advice(1.0, 100.0, ZetaDraws.of("monte_carlo", 8, zeta), 8)
 

@@ -12,7 +12,7 @@ from conftest import CPU
 from eiv.engine.batch import Batch
 from eiv.engine.optim import FlatAdam
 from eiv.engine.streams import Streams
-from eiv.inputs import Rows, ZetaPosterior
+from eiv.inputs import Rows, ZetaNormal
 from eiv.likelihoods import NOISE_RULES, NormalLikelihood
 from eiv.networks import MLPStack, NetworkStack, fast_stack, paper_network
 from eiv.posteriors import BernoulliDropout
@@ -117,7 +117,7 @@ def test_evaluation_without_gradients_is_the_same(n_inputs_a_draw):
 @pytest.mark.parametrize("x_err", [0.0, 0.2])
 def test_training_ends_with_the_weights_of_the_general_path(x_err):
     x = torch.linspace(-1, 1, 3 * 50 * 2, dtype=torch.float64).reshape(3, 50, 2)
-    inputs = ZetaPosterior(x, torch.full((3, 1, 2), x_err, dtype=torch.float64))
+    inputs = ZetaNormal(x, torch.full((3, 1, 2), x_err, dtype=torch.float64))
     schedule = Schedule(epochs=4, batch_size=16, learning_rate=1e-2, n_zeta=5, renew_every=2)
     ends = []
     for stack in (networks(), fast_stack(networks())):
@@ -168,7 +168,7 @@ def test_memory_does_not_grow_over_a_long_training():
 
     x = torch.randn(3, 64, 2, dtype=torch.float64)
     schedule = Schedule(epochs=1200, batch_size=32, learning_rate=1e-3, n_zeta=5, renew_every=20)
-    inputs = ZetaPosterior(x, torch.full((3, 1, 2), 0.1, dtype=torch.float64))
+    inputs = ZetaNormal(x, torch.full((3, 1, 2), 0.1, dtype=torch.float64))
     train(BernoulliDropout(fast_stack(networks()), 0.1), Rows(inputs, x[..., :1]), normal(), schedule, SEEDS, report)
     assert max(held[600:]) - max(held[:600]) < 10
 
@@ -178,7 +178,7 @@ def test_buffers_do_not_grow_and_do_not_travel():
     posterior = BernoulliDropout(stack, 0.1)
     x = torch.randn(3, 50, 2, dtype=torch.float64)
     schedule = Schedule(epochs=5, batch_size=16, learning_rate=1e-3, n_zeta=2, renew_every=2)
-    rows = Rows(ZetaPosterior(x, torch.full((3, 1, 2), 0.1, dtype=torch.float64)), x[..., :1])
+    rows = Rows(ZetaNormal(x, torch.full((3, 1, 2), 0.1, dtype=torch.float64)), x[..., :1])
     train(posterior, rows, normal(), schedule, SEEDS)
     assert len(stack._spaces) == 2  # whole minibatches and the smaller last one
     assert not pickle.loads(pickle.dumps(stack))._spaces

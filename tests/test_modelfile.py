@@ -13,7 +13,7 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 from eiv import EiVRegressor, LearnedPrior, MixturePrior, ModelFileError, NormalPrior, relative
-from eiv.inputs import ZetaPosterior
+from eiv.inputs import ZetaNormal
 from eiv.io.modelfile import read_header
 from eiv.io.modelfile.header import FORMAT
 from eiv.posteriors import FAMILIES
@@ -151,7 +151,7 @@ def test_own_module_has_to_be_given_again(tmp_path):
 
 class OwnPrior:
     def posterior(self, x, x_err):
-        return ZetaPosterior(x, x_err / 2)
+        return ZetaNormal(x, x_err / 2)
 
 
 class OwnNormal(NormalPrior):

@@ -8,7 +8,7 @@ from torch.distributions import Normal
 
 from conftest import CPU, small_posterior
 from eiv.engine.streams import Streams
-from eiv.inputs import ZetaPosterior
+from eiv.inputs import ZetaNormal
 from eiv.likelihoods import NormalLikelihood
 from eiv.networks import NetworkStack
 from eiv.training.objective import bound, loss
@@ -32,7 +32,7 @@ def linear(dtype):
 
     def bound_with(n_zeta: int):
         noise = Streams(seeds, CPU, dtype).normal(N_ROWS, n_zeta, 1)
-        f = stack({}, ZetaPosterior(x, torch.full((2, 1, 1), X_ERR, dtype=dtype)).draw(noise))
+        f = stack({}, ZetaNormal(x, torch.full((2, 1, 1), X_ERR, dtype=dtype)).draw(noise))
         return bound(NormalLikelihood(y_noise), f, y)
 
     return bound_with, marginal.log_prob(y[..., 0]).mean(1)
@@ -55,7 +55,7 @@ def test_exact_inputs_give_the_loss_without_errors_in_variables(dtype):
     draw = posterior.draw(Streams(SeedSequence(0).spawn(2), CPU, dtype), 16)
     x, y = torch.randn(2, 2, 16, 1, dtype=dtype)
     y_noise = torch.full((2, 1), 0.3, dtype=dtype)
-    zeta = ZetaPosterior(x, torch.zeros(2, 1, 1, dtype=dtype)).draw(torch.randn(2, 16, 5, 1, dtype=dtype))
+    zeta = ZetaNormal(x, torch.zeros(2, 1, 1, dtype=dtype)).draw(torch.randn(2, 16, 5, 1, dtype=dtype))
     negative = -bound(NormalLikelihood(y_noise), posterior.evaluate(draw, zeta), y)
     eiv = loss(negative, posterior.kl(), 16)
     f = posterior.evaluate(draw, x.unsqueeze(2)).squeeze(2)

@@ -85,7 +85,8 @@ def clone(tmp_path, changes):
         shutil.copytree(README.parent / name, tmp_path / name)
     command = tmp_path / "bin" / "eiv"
     command.parent.mkdir()
-    program = f"from eiv import cli, settings; settings.RECIPES['default'].update({changes}); cli.main()"
+    default = "from eiv.training.settings import RECIPES; RECIPES['default']"
+    program = f"from eiv import cli; {default}.update({changes}); cli.main()"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{program}" "$@"\n')
     command.chmod(0o755)
     paths = {

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from eiv import EiVRegressor
-from eiv.inputs import ZetaDraws, ZetaPosterior
+from eiv.inputs import ZetaDraws, ZetaNormal
 from eiv.likelihoods import NOISE_RULES
 from eiv.likelihoods.noise import _unless_unseen_disagree
 from eiv.metrics import coverage
@@ -75,7 +75,7 @@ def test_a_module_needs_no_dropout_layers(line):
 @pytest.mark.parametrize(("n_noisy", "kind", "n_zeta"), [(1, "interpolated", 16), (2, "informed", 32)])
 def test_the_way_to_integrate_goes_by_the_noisy_features(n_noisy, kind, n_zeta):
     std = torch.where(torch.arange(3) < n_noisy, 0.1, 0.0).reshape(1, 1, 3)
-    draws = ZetaDraws.of("auto", None, ZetaPosterior(torch.zeros(1, 5, 3), std))
+    draws = ZetaDraws.of("auto", None, ZetaNormal(torch.zeros(1, 5, 3), std))
     assert (draws.kind, draws.n_zeta) == (kind, n_zeta)
 
 

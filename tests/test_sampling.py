@@ -6,7 +6,7 @@ import torch
 from numpy.random import SeedSequence
 
 from conftest import small_posterior
-from eiv.inputs import MixturePrior, ZetaPosterior
+from eiv.inputs import MixturePrior, ZetaNormal
 from eiv.posteriors import PointPosterior, Spread
 from eiv.prediction.sampling import BlockSampler, LiteralSampler
 
@@ -14,7 +14,7 @@ SEEDS = SeedSequence(0).spawn(2)
 
 
 def inputs(n_rows=6, dtype=torch.float64):
-    return ZetaPosterior(torch.linspace(-1, 1, n_rows, dtype=dtype)[:, None], torch.full((1, 1), 0.2, dtype=dtype))
+    return ZetaNormal(torch.linspace(-1, 1, n_rows, dtype=dtype)[:, None], torch.full((1, 1), 0.2, dtype=dtype))
 
 
 def sampler(kind=BlockSampler, n_theta=100, n_zeta=5):
@@ -53,7 +53,7 @@ class LineWithOffsets(PointPosterior):
 def test_moments_of_a_prediction_are_unbiased():
     """2,000 small predictions of one row: the mean of each part within four standard errors of the truth."""
     posterior = LineWithOffsets(small_posterior(2, dtype=torch.float64).stack)
-    place = ZetaPosterior(torch.full((1, 1), 0.3, dtype=torch.float64), torch.full((1, 1), 0.5, dtype=torch.float64))
+    place = ZetaNormal(torch.full((1, 1), 0.3, dtype=torch.float64), torch.full((1, 1), 0.5, dtype=torch.float64))
     found = []
     for seed in range(2000):
         moments = BlockSampler(posterior, 1, 6, 2, SeedSequence(seed).spawn(2)).sample(place, False).moments
@@ -77,7 +77,7 @@ def test_rows_predicted_alone_or_together_give_the_same_numbers():
 
 PAIR = MixturePrior([1, 2], [[-1.0, 0.0], [1.0, 0.5]], [[[0.3, 0.1], [0.1, 0.2]], [[0.2, 0.0], [0.0, 0.4]]])
 POSTERIORS = {
-    "normal": ZetaPosterior(torch.randn(6, 2, dtype=torch.float64), torch.tensor([[0.3, 0.1]], dtype=torch.float64)),
+    "normal": ZetaNormal(torch.randn(6, 2, dtype=torch.float64), torch.tensor([[0.3, 0.1]], dtype=torch.float64)),
     "mixture": PAIR.posterior(torch.randn(6, 2).double(), torch.tensor([[0.8, 0.5]]).double()),
     "covariances": PAIR.posterior(torch.randn(6, 2).double(), torch.tensor([[[0.6, 0.5], [0.5, 0.7]]]).double()),
     "one exact": PAIR.posterior(torch.randn(6, 2).double(), torch.tensor([[0.8, 0.0]]).double()),
@@ -201,7 +201,7 @@ def test_literal_sampler_shares_a_rows_zetas_between_all_thetas():
 def test_both_ways_estimate_the_same_mean_and_epistemic_part():
     """Averages over many rows at one place; the literal variance over K thetas is short by 1/K."""
     posterior = small_posterior(1, dtype=torch.float64, hidden_units=16)
-    place = ZetaPosterior(torch.full((3000, 1), 0.3, dtype=torch.float64), torch.full((1, 1), 0.5, dtype=torch.float64))
+    place = ZetaNormal(torch.full((3000, 1), 0.3, dtype=torch.float64), torch.full((1, 1), 0.5, dtype=torch.float64))
     literal = LiteralSampler(posterior, 1, 20, 5, SEEDS[:1])
     found = literal.sample(place, False).moments
     exact = BlockSampler(posterior, 1, 8000, 5, SEEDS[:1]).sample(place.rows(0, 1), False).moments

@@ -11,7 +11,7 @@ from conftest import CPU, small_posterior
 from eiv.engine.batch import Batch
 from eiv.engine.optim import FlatAdam
 from eiv.engine.streams import Streams
-from eiv.inputs import Rows, ZetaPosterior
+from eiv.inputs import Rows, ZetaNormal
 from eiv.likelihoods import NOISE_RULES, ByError, NormalLikelihood
 from eiv.networks import NetworkStack, fast_stack
 from eiv.posteriors import BernoulliDropout, PointPosterior
@@ -40,7 +40,7 @@ class RecordingLine(PointPosterior):
 
 def rows(n_networks, n_rows):
     x = torch.arange(n_networks * n_rows, dtype=torch.float32).reshape(n_networks, n_rows, 1) / 100
-    return Rows(ZetaPosterior(x, torch.zeros(n_networks, 1, 1)), 2 * x + 0.3 * torch.randn(x.shape))
+    return Rows(ZetaNormal(x, torch.zeros(n_networks, 1, 1)), 2 * x + 0.3 * torch.randn(x.shape))
 
 
 def normal(n_networks, y_noise=0.5, rule="rmse", dtype=torch.float32):
@@ -68,7 +68,7 @@ def test_zetas_scatter_around_x_and_are_fresh_in_every_step():
     x = torch.zeros(1, 4000, 1)
     posterior = RecordingLine(1)
     schedule = Schedule(epochs=2, batch_size=1000, learning_rate=1e-3, n_zeta=5, renew_every=9)
-    table = Rows(ZetaPosterior(x, torch.full((1, 1, 1), 0.2)), x)
+    table = Rows(ZetaNormal(x, torch.full((1, 1, 1), 0.2)), x)
     train(posterior, table, normal(1), schedule, SeedSequence(0).spawn(1))
     assert [tuple(zeta.shape) for zeta in posterior.seen[:8]] == [(1, 1000, 5, 1)] * 8
     zetas = torch.stack(posterior.seen[:8])
@@ -110,7 +110,7 @@ def test_rows_with_errors_of_their_own_are_drawn_with_them():
     x = torch.arange(40.0).reshape(1, 40, 1)
     std = torch.where(x < 20, 0.0, 0.1)
     posterior = RecordingLine(1)
-    train(posterior, Rows(ZetaPosterior(x, std), x), normal(1), SCHEDULE, SeedSequence(0).spawn(1))
+    train(posterior, Rows(ZetaNormal(x, std), x), normal(1), SCHEDULE, SeedSequence(0).spawn(1))
     zetas = torch.cat([zeta for zeta in posterior.seen if zeta.shape[2] == 5], dim=1)
     moved = (zetas - zetas.round()).abs() > 0
     assert not moved[zetas.round() < 19.5].any()
@@ -126,7 +126,7 @@ def test_loss_holds_the_kl_term():
     for penalty in (0.0, 10.0):
         posterior = small_posterior(1, dtype=torch.float64)
         posterior.weight_penalty = penalty
-        table = Rows(ZetaPosterior(x, torch.full((1, 1, 1), 0.1, dtype=torch.float64)), x)
+        table = Rows(ZetaNormal(x, torch.full((1, 1, 1), 0.1, dtype=torch.float64)), x)
         losses.append(train(posterior, table, likelihood, still, SeedSequence(0).spawn(1)).losses[0, 0])
     assert (losses[1] - losses[0]).item() == pytest.approx(posterior.kl().item() / 40)
 
@@ -140,7 +140,7 @@ class Square(RecordingLine):
 
 def test_training_rmse_is_that_of_m_and_not_of_f_at_x():
     x = torch.linspace(-1, 1, 4000).reshape(1, 4000, 1)
-    table = Rows(ZetaPosterior(x, torch.full((1, 1, 1), 0.5)), x**2 + 0.25)
+    table = Rows(ZetaNormal(x, torch.full((1, 1, 1), 0.5)), x**2 + 0.25)
     error = ByError().of_rows(Square(1), table, Streams(SeedSequence(5).spawn(1), CPU)).square().item()
     # m^ has a variance below v = (4 x^2 0.25 + 2 0.0625) / 10 < 0.12, and (y - m^)^2 - s^2 / 10 one below 3 v^2
     assert abs(error) < 4 * (3 * 0.12**2 / 4000) ** 0.5
@@ -179,8 +179,8 @@ def test_a_network_trained_alone_ends_as_it_does_in_a_stack(x_err):
     together = small_posterior(3, dtype=torch.float64)
     alone = small_posterior(3, dtype=torch.float64).split([1, 1, 1])[2]
     likelihood = normal(3, dtype=torch.float64)
-    stacked = train(together, Rows(ZetaPosterior(x, std), x**2), likelihood, SCHEDULE, seeds)
-    own = Rows(ZetaPosterior(x[2:], std[2:]), x[2:] ** 2)
+    stacked = train(together, Rows(ZetaNormal(x, std), x**2), likelihood, SCHEDULE, seeds)
+    own = Rows(ZetaNormal(x[2:], std[2:]), x[2:] ** 2)
     single = train(alone, own, likelihood.networks(slice(2, 3)), SCHEDULE, seeds[2:])
     for a, b in zip(together.parameters, alone.parameters, strict=True):
         torch.testing.assert_close(a[2:], b)
@@ -222,7 +222,7 @@ def test_informed_zetas_train_alike_with_and_without_autograd():
         schedule = Schedule(
             epochs=3, batch_size=16, learning_rate=1e-2, n_zeta=16, renew_every=9, zeta_draws="informed"
         )
-        table = Rows(ZetaPosterior(x, torch.full((1, 1, 1), 0.2, dtype=torch.float64)), 2 * x)
+        table = Rows(ZetaNormal(x, torch.full((1, 1, 1), 0.2, dtype=torch.float64)), 2 * x)
         result = train(posterior, table, normal(2, 0.3, dtype=torch.float64), schedule, SeedSequence(0).spawn(2))
         results.append((torch.cat([p.detach().flatten() for p in posterior.parameters]), result.losses))
     torch.testing.assert_close(results[0][0], results[1][0], rtol=1e-6, atol=1e-9)
@@ -257,7 +257,7 @@ def test_a_known_sigma_y_is_never_renewed():
 def test_known_errors_of_y_enter_the_steps_as_noise():
     """sigma_y = 3 and errors of 4 are as a sigma_y of 5, on every path."""
     x = torch.linspace(-1, 1, 40, dtype=torch.float64).reshape(1, 40, 1).expand(2, 40, 1)
-    inputs = ZetaPosterior(x, torch.full((1, 1, 1), 0.2, dtype=torch.float64))
+    inputs = ZetaNormal(x, torch.full((1, 1, 1), 0.2, dtype=torch.float64))
     for fast in (False, True):
         for kind in ("monte_carlo", "informed", "interpolated"):
             ends = []
@@ -285,7 +285,7 @@ def test_rows_held_out_are_not_learned_from():
 
 @pytest.mark.parametrize("x_err", [0.0, 0.3])
 def test_the_epistemic_part_leaves_the_scatter_over_zeta_out(x_err):
-    inputs = ZetaPosterior(torch.zeros(2, 5, 1), torch.full((1, 1, 1), x_err))
+    inputs = ZetaNormal(torch.zeros(2, 5, 1), torch.full((1, 1, 1), x_err))
     found = _epistemic(RecordingLine(2, scatter=0.7), inputs, Streams(SeedSequence(0).spawn(2), CPU))
     assert found.shape == (2, 5, 1)
     torch.testing.assert_close(found, torch.full_like(found, 0.7), rtol=4 * (1 / 198) ** 0.5, atol=0)

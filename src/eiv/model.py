@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import network_seeds
 from eiv.inputs import InputPrior, ZetaPosterior
+from eiv.inputs.own import standardised
 from eiv.likelihoods import Likelihood
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import Prediction
@@ -261,7 +262,7 @@ def standardised_zetas(prior: InputPrior, scaler: Scaler, x: Array, errors: Arra
         raise TypeError(f"input_prior: its posterior must be an eiv.inputs.ZetaPosterior, got {type(zeta).__name__}.")
     if not errors.any() and not zeta.is_exact:
         raise ValueError("input_prior: its posterior has a std above 0 where all errors of X are 0.")
-    return zeta.standardised(torch.from_numpy(scaler.shift), torch.from_numpy(scaler.scale))
+    return standardised(zeta, torch.from_numpy(scaler.shift), torch.from_numpy(scaler.scale))
 
 
 def _check_finite(moments: Array) -> None:

@@ -36,7 +36,7 @@ from eiv.engine.batch import Batch
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import Streams
 from eiv.inputs import ZETA_DRAWS, Rows, ZetaDraws, ZetaPosterior
-from eiv.inputs.zeta import stack_posteriors
+from eiv.inputs.own import stack_posteriors
 from eiv.likelihoods import NormalLikelihood
 from eiv.posteriors import FAMILIES
 from eiv.training.fitting import new_posterior

@@ -11,7 +11,7 @@ from torch.distributions import Normal
 from conftest import CPU
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
-from eiv.inputs import ZETA_DRAWS, MixturePrior, ZetaDraws, ZetaPosterior
+from eiv.inputs import ZETA_DRAWS, MixturePrior, ZetaDraws, ZetaNormal
 from eiv.likelihoods import NormalLikelihood
 from eiv.training.objective import bound
 
@@ -28,7 +28,7 @@ def error_of_the_bound(kind, n_zeta, n_noisy=1, seed=0):
     spread = (Y_NOISE**2 + (SLOPES * std).square().sum(-1, keepdim=True)).sqrt()
     exact = Normal((x * SLOPES).sum(-1, keepdim=True), spread)
     y = exact.mean + spread * torch.randn(1, N_ROWS, 1, generator=random, dtype=torch.float64)
-    posterior = ZetaPosterior(x, std)
+    posterior = ZetaNormal(x, std)
     draws = ZetaDraws.of(kind, n_zeta, posterior)
     zeta = posterior.draw(draws.base(Streams(SeedSequence(seed).spawn(1), CPU, torch.float64), N_ROWS))
     f = (zeta * SLOPES).sum(-1, keepdim=True)
@@ -57,7 +57,7 @@ def test_gauss_hermite_reaches_the_closed_form():
 @pytest.mark.parametrize("kind", [kind for kind in ZETA_DRAWS if kind not in RULES])
 @pytest.mark.parametrize("n_zeta", [1, 5, 8])
 def test_every_draw_alone_is_standard_normal_and_exact_features_have_none(kind, n_zeta, dtype):
-    posterior = ZetaPosterior(torch.zeros(2, 4, 3, dtype=dtype), torch.tensor([[[0.1, 0.0, 0.2]]], dtype=dtype))
+    posterior = ZetaNormal(torch.zeros(2, 4, 3, dtype=dtype), torch.tensor([[[0.1, 0.0, 0.2]]], dtype=dtype))
     draws = ZetaDraws.of(kind, n_zeta, posterior)
     noise = draws.base(Streams(SeedSequence(0).spawn(2), CPU, dtype), 20_000)
     assert noise.shape == (2, 20_000, n_zeta, 3)
@@ -71,7 +71,7 @@ def test_every_draw_alone_is_standard_normal_and_exact_features_have_none(kind, 
 
 
 def test_strata_and_pairs():
-    posterior = ZetaPosterior(torch.zeros(1, 4, 2), torch.full((1, 1, 2), 0.1))
+    posterior = ZetaNormal(torch.zeros(1, 4, 2), torch.full((1, 1, 2), 0.1))
     streams = Streams(SeedSequence(0).spawn(1), CPU)
     slices = (torch.special.ndtr(ZetaDraws.of("stratified", 5, posterior).base(streams, 100)) * 5).floor()
     assert (slices.sort(dim=2).values == torch.arange(5.0).reshape(1, 1, 5, 1)).all()
@@ -94,7 +94,7 @@ def test_quadrature_over_a_mixture_on_a_line():
 
 
 def test_what_quadrature_cannot_do_is_refused():
-    four = ZetaPosterior(torch.zeros(1, 2, 4), torch.full((1, 1, 4), 0.1))
+    four = ZetaNormal(torch.zeros(1, 2, 4), torch.full((1, 1, 4), 0.1))
     with pytest.raises(ValueError, match=r"zeta_draws='gauss_hermite' takes at most 3 features .* got 4"):
         ZetaDraws.of("gauss_hermite", 5, four)
     prior = MixturePrior([1.0, 1.0], [[0.0, 0.0], [1.0, 1.0]], [[1.0, 1.0]] * 2)
@@ -107,7 +107,7 @@ def test_what_quadrature_cannot_do_is_refused():
 def test_interpolation_reaches_a_likelihood_that_zetas_of_their_own_miss():
     """On a curved f, with sigma_y a twentieth of what the error of x moves f by, against a fine sum."""
     x = torch.linspace(-1, 1, 101, dtype=torch.float64).reshape(1, -1, 1)
-    posterior = ZetaPosterior(x, torch.full((1, 1, 1), 0.1).double())
+    posterior = ZetaNormal(x, torch.full((1, 1, 1), 0.1).double())
     likelihood = NormalLikelihood(torch.full((1, 1), 0.03).double())
     y = torch.sin(6 * (x + 0.07))
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from eiv import EiVRegressor, FlatPrior, MixturePrior, fit_splits
-from eiv.inputs import ZetaDraws, ZetaMixture, ZetaPosterior
-from eiv.inputs.zeta import stack_posteriors
+from eiv.inputs import ZetaDraws, ZetaMixture, ZetaNormal, ZetaPosterior
+from eiv.inputs.own import stack_posteriors, standardised
 
 FAST = {"hidden_units": 16, "epochs": 3, "n_theta": 10, "random_state": 0, "dtype": "float64", "device": "cpu"}
 X = torch.tensor([[0.7, -0.4], [-0.5, 0.3], [0.1, 0.9]], dtype=torch.float64)
@@ -52,7 +52,7 @@ def uniform(std=0.5):
 
 
 def ring():
-    inner = ZetaPosterior(X, torch.tensor([[0.1, 0.3]]).double())
+    inner = ZetaNormal(X, torch.tensor([[0.1, 0.3]]).double())
     return Ring(X, torch.ones(1, 2).double(), torch.tensor([1.0, 2.0, 3.0]).double(), inner, torch.tensor([0, 1, 2]))
 
 
@@ -60,7 +60,7 @@ def ring():
 def test_draws_are_its_own_in_standard_units(make):
     zeta = make()
     noise = torch.randn(3, 50, zeta.n_base, dtype=torch.float64)
-    moved = zeta.standardised(SHIFT, SCALE)
+    moved = standardised(zeta, SHIFT, SCALE)
     torch.testing.assert_close(moved.draw(noise), (zeta.draw(noise) - SHIFT) / SCALE)
     torch.testing.assert_close(moved.mean, (zeta.mean - SHIFT) / SCALE)
     assert moved.n_base == zeta.n_base
@@ -78,7 +78,7 @@ def test_draws_are_its_own_in_standard_units(make):
 
 def test_twice_standardised_is_standardised_twice():
     noise, scale = torch.randn(3, 5, 2, dtype=torch.float64), torch.tensor([3.0, torch.inf]).double()
-    twice = uniform().standardised(SHIFT, scale).standardised(SHIFT, SCALE)
+    twice = standardised(uniform(), SHIFT, scale).standardised(SHIFT, SCALE)
     once = uniform().draw(noise)[..., 0]
     torch.testing.assert_close(twice.draw(noise)[..., 0], ((once - 0.2) / 3 - 0.2) / 2)
     assert (twice.draw(noise)[..., 1] == 0).all()  # an infinite scale leaves a feature out
@@ -89,7 +89,7 @@ def test_twice_standardised_is_standardised_twice():
 def test_a_small_error_of_a_large_x_survives_single_precision():
     x = torch.full((3, 2), 1e6, dtype=torch.float64)
     zeta = Uniform(x, torch.full((1, 2), 1e-3, dtype=torch.float64))
-    single = zeta.standardised(x[0], torch.full((2,), 1e-3).double()).to(torch.device("cpu"), torch.float32)
+    single = standardised(zeta, x[0], torch.full((2,), 1e-3).double()).to(torch.device("cpu"), torch.float32)
     noise = torch.randn(3, 50, 2)
     assert single.draw(noise).dtype == torch.float32
     torch.testing.assert_close(single.draw(noise), 2 * torch.special.ndtr(noise) - 1, atol=1e-5, rtol=0)
@@ -100,8 +100,8 @@ def test_stacks_take_and_cut_rows_as_each_alone(make):
     """Networks with units of their own, and a normal posterior and a mixture among them."""
     mixture = MixturePrior([1, 1], [[0.0, 0.0], [1.0, 0.5]], [[1.0, 1.0]] * 2)
     alone = [
-        make().standardised(SHIFT, SCALE),
-        make().standardised(2 * SHIFT, SCALE),
+        standardised(make(), SHIFT, SCALE),
+        standardised(make(), 2 * SHIFT, SCALE),
         FlatPrior().posterior(X, torch.full((3, 2), 0.4).double()),
         mixture.posterior(X, torch.full((1, 2), 0.4).double()),
     ]
@@ -124,23 +124,24 @@ def test_stacks_take_and_cut_rows_as_each_alone(make):
 
 
 def test_density_in_standard_units():
-    zeta = stack_posteriors([uniform().standardised(SHIFT, SCALE), uniform(0.25).standardised(SHIFT, SCALE)])
+    zeta = stack_posteriors([standardised(uniform(), SHIFT, SCALE), standardised(uniform(0.25), SHIFT, SCALE)])
     drawn = zeta.draw(torch.randn(2, 3, 5, 2, dtype=torch.float64))
     # uniform on 1 x 1, or 0.5 x 0.5, in units of X; scales 2 and 0.5 leave the area as it is
     torch.testing.assert_close(
         zeta.log_density(drawn), torch.tensor([0.0, np.log(4)])[:, None, None].double().expand(2, 3, 5)
     )
-    wider = uniform().standardised(SHIFT, 2 * SCALE)
+    wider = standardised(uniform(), SHIFT, 2 * SCALE)
     torch.testing.assert_close(wider.log_density(wider.mean[:, None]), torch.full((3, 1), np.log(4)).double())
     assert (wider.log_density(wider.mean[:, None] + 10) == -torch.inf).all()
 
 
 def test_what_is_inherited_does_not_stand_for_another_distribution():
-    for zeta in (ring(), ring().standardised(SHIFT, SCALE)):
+    for zeta in (ring(), standardised(ring(), SHIFT, SCALE)):
         with pytest.raises(TypeError, match=r"Ring draws zeta in a way of its own.* Define log_density in Ring"):
             zeta.log_density(X[:, None])
-    with pytest.raises(TypeError, match="as_mixture"):
-        uniform().as_mixture()
+    assert not hasattr(uniform(), "as_mixture")
+    with pytest.raises(TypeError, match="abstract method '?draw"):
+        ZetaPosterior(X, X)
 
     class Rounded(ZetaMixture):
         def draw(self, noise):
@@ -150,7 +151,7 @@ def test_what_is_inherited_does_not_stand_for_another_distribution():
     own = Rounded(*(getattr(mixture, name) for name in ("mean", "std", "log_weights", "means", "scales", "lines")))
     noise = torch.randn(3, 9, 1, dtype=torch.float64)
     assert own.for_training() is own
-    moved = own.standardised(SHIFT[:1], SCALE[:1])
+    moved = standardised(own, SHIFT[:1], SCALE[:1])
     torch.testing.assert_close(moved.draw(noise), (mixture.draw(noise).round() - 0.2) / 2)
     assert not moved.is_smooth
     with pytest.raises(TypeError, match="Define log_density in Rounded"):
@@ -158,7 +159,7 @@ def test_what_is_inherited_does_not_stand_for_another_distribution():
 
 
 def test_training_fills_all_numbers_that_a_draw_may_use():
-    one = Ring(**vars(ring()) | {"std": torch.tensor([[1.0, 1e-12]]).double()}).standardised(SHIFT, SCALE)
+    one = standardised(Ring(**vars(ring()) | {"std": torch.tensor([[1.0, 1e-12]]).double()}), SHIFT, SCALE)
     for kind in ("auto", "stratified", "sobol", "antithetic"):
         assert ZetaDraws.of(kind, 8, one).used == (0, 1, 2)
     assert ZetaDraws.of("auto", 8, one).kind == "informed"
@@ -171,7 +172,7 @@ def test_one_that_says_it_is_smooth_may_be_integrated_by_a_rule():
     class Smooth(Uniform):
         is_smooth = property(lambda self: True)
 
-    zeta = Smooth(X[:, :1], torch.ones(1, 1).double()).standardised(SHIFT[:1], SCALE[:1])
+    zeta = standardised(Smooth(X[:, :1], torch.ones(1, 1).double()), SHIFT[:1], SCALE[:1])
     assert ZetaDraws.of("auto", None, zeta).kind == "interpolated"
     assert ZetaDraws.of("gauss_hermite", 8, zeta).n_zeta == 8
 

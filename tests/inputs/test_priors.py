@@ -6,7 +6,7 @@ import torch
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from eiv.inputs import FlatPrior, NormalPrior, ZetaPosterior
+from eiv.inputs import FlatPrior, NormalPrior, ZetaNormal
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_exact_columns_stay_exact():
 
 
 def test_draws_have_the_moments_they_should(dtype):
-    posterior = ZetaPosterior(torch.tensor([[[1.0, -2.0]]], dtype=dtype), torch.tensor([[[0.5, 0.0]]], dtype=dtype))
+    posterior = ZetaNormal(torch.tensor([[[1.0, -2.0]]], dtype=dtype), torch.tensor([[[0.5, 0.0]]], dtype=dtype))
     n = 40_000
     zeta = posterior.draw(torch.randn(1, 1, n, 2, dtype=dtype, generator=torch.Generator().manual_seed(0)))[0, 0]
     assert abs(zeta[:, 0].mean() - 1) < 4 * 0.5 / np.sqrt(n)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from eiv.inputs import FlatPrior, MixturePrior, Rows, ZetaPosterior
+from eiv.inputs import FlatPrior, MixturePrior, Rows, ZetaNormal, ZetaPosterior
 from eiv.inputs.rows import stack_rows
 
 with_and_without_errors = pytest.mark.parametrize("known", [False, True], ids=["", "y_err"])
@@ -14,7 +14,7 @@ def rows(known, dtype=torch.float64, seed=0):
     random = torch.Generator().manual_seed(seed)
     x, std = torch.randn(2, 7, 2, generator=random), torch.rand(2, 7, 2, generator=random)
     y, y_err = torch.randn(2, 7, 3, generator=random), torch.rand(2, 7, 3, generator=random)
-    return Rows(ZetaPosterior(x.to(dtype), std.to(dtype)), y.to(dtype), y_err.to(dtype) if known else None)
+    return Rows(ZetaNormal(x.to(dtype), std.to(dtype)), y.to(dtype), y_err.to(dtype) if known else None)
 
 
 @with_and_without_errors
@@ -47,7 +47,7 @@ def test_rows_between_two_places(known, dtype):
 
 def test_one_error_for_all_rows_serves_those_taken():
     x = torch.randn(2, 7, 1)
-    table = Rows(ZetaPosterior(x, torch.full((2, 1, 1), 0.3)), x)
+    table = Rows(ZetaNormal(x, torch.full((2, 1, 1), 0.3)), x)
     noise = torch.ones(2, 3, 1, 1)
     for part in (table.take(torch.tensor([[0, 1, 2], [4, 5, 6]])), table.between(0, 3)):
         torch.testing.assert_close(part.inputs.draw(noise), part.inputs.mean.unsqueeze(2) + 0.3)

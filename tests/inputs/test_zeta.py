@@ -5,9 +5,10 @@ import pytest
 import torch
 from scipy.stats import kstest, multivariate_normal, norm
 
-from eiv.inputs import FlatPrior, MixturePrior, NormalPrior, ZetaMixture, ZetaPosterior
+from eiv.inputs import FlatPrior, MixturePrior, NormalPrior, ZetaMixture, ZetaNormal
+from eiv.inputs.own import stack_posteriors
 from eiv.inputs.quantile import mixture_quantile
-from eiv.inputs.zeta import square_root, stack_posteriors
+from eiv.inputs.zeta import square_root
 
 COVARIANCE = np.array([[0.25, 0.12], [0.12, 0.16]])
 X = torch.tensor([[0.7, -0.4], [-0.5, 0.3], [0.1, 0.9]], dtype=torch.float64)
@@ -106,7 +107,7 @@ def test_covariance_of_two_components_in_closed_form():
     stacked = stack_posteriors([zeta, zeta.standardised(torch.ones(2).double(), torch.tensor([2.0, 4.0]).double())])
     scaled = zeta.covariance / torch.tensor([[4.0, 8.0], [8.0, 16.0]]).double()
     torch.testing.assert_close(stacked.covariance, torch.stack([zeta.covariance, scaled]))
-    normal = ZetaPosterior(torch.zeros(4, 2), torch.tensor([[3.0, 0.0]]))
+    normal = ZetaNormal(torch.zeros(4, 2), torch.tensor([[3.0, 0.0]]))
     assert torch.equal(normal.covariance, torch.tensor([[[9.0, 0.0], [0.0, 0.0]]]))
     assert torch.equal(normal.as_mixture().covariance, normal.covariance)
 
@@ -245,7 +246,7 @@ def test_correlated_errors_under_a_prior_that_is_flat_in_one_feature():
 
 
 def test_a_normal_posterior_is_a_mixture_of_one():
-    plain = ZetaPosterior(X, torch.tensor([[0.5, 0.0]]).double())
+    plain = ZetaNormal(X, torch.tensor([[0.5, 0.0]]).double())
     noise = torch.randn(3, 5, 3).double()
     mixture = plain.as_mixture()
     torch.testing.assert_close(mixture.draw(noise), plain.draw(noise))
@@ -283,5 +284,5 @@ def test_a_table_of_quantiles_draws_as_the_mixture_does():
 
 
 def test_a_normal_posterior_needs_no_table():
-    zeta = ZetaPosterior(torch.zeros(1, 3, 2), torch.ones(1, 1, 2))
+    zeta = ZetaNormal(torch.zeros(1, 3, 2), torch.ones(1, 1, 2))
     assert zeta.for_training() is zeta

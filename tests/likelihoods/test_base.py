@@ -11,7 +11,7 @@ from torch.distributions import StudentT as TorchStudentT
 from conftest import CPU, small_posterior
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
-from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
+from eiv.inputs import Rows, ZetaDraws, ZetaNormal
 from eiv.likelihoods import Likelihood, NormalLikelihood
 from eiv.networks import NetworkStack, fast_stack
 from eiv.posteriors import BernoulliDropout, LastLayerLaplace, MeanField, PointPosterior
@@ -291,7 +291,7 @@ def rows_of_a_line(dtype=F64, known=False):
     """Forty rows for two networks, with errors in x."""
     x = torch.linspace(-1, 1, 40, dtype=dtype).reshape(1, 40, 1).expand(2, 40, 1)
     y_err = 0.2 + 0.1 * x.abs() if known else None
-    return Rows(ZetaPosterior(x, torch.full((1, 1, 1), 0.2, dtype=dtype)), 2 * x, y_err)
+    return Rows(ZetaNormal(x, torch.full((1, 1, 1), 0.2, dtype=dtype)), 2 * x, y_err)
 
 
 @with_and_without_errors
@@ -317,7 +317,7 @@ def test_heavy_tails_keep_the_slope_that_outliers_take_from_a_normal_likelihood(
     """Slope 1, with every fifth label of the upper half 5 too high."""
     x = torch.linspace(-1, 1, 200, dtype=F64).reshape(1, 200, 1).expand(2, 200, 1)
     wrong = ((torch.arange(200) % 5 == 0) & (torch.arange(200) >= 100)).view(1, 200, 1)
-    rows = Rows(ZetaPosterior(x, 0 * x[:, :1]), x + 5.0 * wrong)
+    rows = Rows(ZetaNormal(x, 0 * x[:, :1]), x + 5.0 * wrong)
     schedule = Schedule(epochs=150, batch_size=50, learning_rate=0.03, n_zeta=1, renew_every=1000)
     slopes = {}
     for make in (StudentT, NormalLikelihood):
@@ -339,7 +339,7 @@ def test_the_laplace_families_take_the_information_of_any_likelihood(x_err):
     posterior = LastLayerLaplace(NetworkStack(lambda: nn.Linear(1, 1), 1, 1, seeds, CPU, F64), weight_penalty=0.5)
     for value in posterior.parameters:
         value.data.fill_(0.1)
-    inputs = ZetaPosterior(x, torch.full((1, 1, 1), x_err, dtype=F64))
+    inputs = ZetaNormal(x, torch.full((1, 1, 1), x_err, dtype=F64))
     draws = ZetaDraws.of("gauss_hermite", 8, inputs) if x_err else None
     likelihood = StudentT(torch.full((1, 1), 0.5, dtype=F64))
     posterior.finish(Rows(inputs, 0 * x), likelihood, draws, Streams(seeds, CPU, F64))
@@ -361,7 +361,7 @@ class Line(PointPosterior):
 def test_the_diagnostics_ask_the_likelihood(make):
     """Effective sample size of two zetas by a sum over a grid of pairs: as in `tests/test_diagnostics.py`."""
     x = torch.zeros(2, 3000, 1, dtype=F64)
-    rows = Rows(ZetaPosterior(x, torch.full((2, 1, 1), 0.4, dtype=F64)), x + 0.7)
+    rows = Rows(ZetaNormal(x, torch.full((2, 1, 1), 0.4, dtype=F64)), x + 0.7)
     likelihood, posterior = make(torch.full((2, 1), 0.6, dtype=F64)), Line(small_posterior(2, dtype=F64).stack, 1.0)
     draws = ZetaDraws.of("monte_carlo", 2, rows.inputs)
     found = zeta_diagnostics(posterior, rows, likelihood, draws, streams()).ess.mean().item()

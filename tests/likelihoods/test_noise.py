@@ -8,7 +8,7 @@ from numpy.random import SeedSequence
 from conftest import CPU, small_posterior
 from eiv import EiVRegressor
 from eiv.engine.streams import Streams
-from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
+from eiv.inputs import Rows, ZetaDraws, ZetaNormal
 from eiv.likelihoods import NOISE_RULES, ByBound, ByError, NoiseRule, NormalLikelihood
 from eiv.posteriors import PointPosterior
 
@@ -38,7 +38,7 @@ def rows():
     x = random.uniform(-3, 3, N_ROWS)
     zeta = x + X_ERR * random.standard_normal(N_ROWS)
     y = SLOPES.numpy()[:, None] * zeta + Y_NOISE * random.standard_normal((2, N_ROWS))
-    inputs = ZetaPosterior(
+    inputs = ZetaNormal(
         torch.tensor(x).reshape(1, -1, 1).expand(2, -1, 1), torch.full((1, 1, 1), X_ERR, dtype=torch.float64)
     )
     squares = ((y - SLOPES.numpy()[:, None] * x) ** 2).mean(1)
@@ -130,7 +130,7 @@ def test_the_bound_is_that_of_the_rows_learned_from_unless_those_held_out_disagr
 def test_exact_inputs_have_one_zeta_per_row(rows, rule):
     """All rules then find the root mean square of the residuals."""
     (inputs, y, _), squares = rows
-    table = Rows(ZetaPosterior(inputs.mean, 0 * inputs.mean), y)
+    table = Rows(ZetaNormal(inputs.mean, 0 * inputs.mean), y)
     found = rule.renewed(torch.ones(2, 1, dtype=torch.float64), Lines(), table, table, None, streams())
     torch.testing.assert_close(found[:, 0], squares.sqrt())
 

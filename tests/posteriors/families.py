@@ -8,7 +8,7 @@ from torch import nn
 from conftest import CPU
 from eiv import EiVRegressor
 from eiv.engine.streams import Streams
-from eiv.inputs import Rows, ZetaPosterior
+from eiv.inputs import Rows, ZetaNormal
 from eiv.likelihoods import NOISE_RULES, NormalLikelihood
 from eiv.networks import NetworkStack, fast_stack, paper_network
 from eiv.posteriors import FAMILIES
@@ -36,7 +36,7 @@ def trained(
     n_networks = posterior.stack.n_networks
     x = torch.linspace(-1, 1, 2 * n_rows, dtype=dtype).reshape(1, n_rows, 2).expand(n_networks, -1, -1)
     x = x + 0.3 * torch.sin(5 * x)
-    inputs = ZetaPosterior(x, torch.full((n_networks, 1, 2), x_err, dtype=dtype))
+    inputs = ZetaNormal(x, torch.full((n_networks, 1, 2), x_err, dtype=dtype))
     schedule = Schedule(epochs=epochs, batch_size=16, learning_rate=learning_rate, n_zeta=n_zeta, renew_every=2)
     likelihood = NormalLikelihood(torch.full((n_networks, 1), 0.5, dtype=dtype), NOISE_RULES["rmse"])
     return train(posterior, Rows(inputs, x.sum(2, keepdim=True)), likelihood, schedule, seeds[:n_networks])

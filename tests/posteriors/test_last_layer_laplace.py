@@ -9,7 +9,7 @@ from torch.distributions import MultivariateNormal, kl_divergence
 from conftest import CPU
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
-from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
+from eiv.inputs import Rows, ZetaDraws, ZetaNormal
 from eiv.likelihoods import NormalLikelihood
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import LastLayerLaplace
@@ -44,7 +44,7 @@ def test_with_errors_in_x_it_has_the_information_of_the_exact_likelihood():
     posterior = LastLayerLaplace(NetworkStack(lambda: nn.Linear(1, 1), 1, 1, seeds, CPU, F64), weight_penalty=0.5)
     for value, number in zip(posterior.parameters, (w, 0.1), strict=True):
         value.data.fill_(number)
-    inputs = ZetaPosterior(x, torch.full((1, 1, 1), x_err, dtype=F64))
+    inputs = ZetaNormal(x, torch.full((1, 1, 1), x_err, dtype=F64))
     slopes = torch.cat([x, torch.ones_like(x)], dim=2)[0]
     variance = 0.16 + (w * x_err) ** 2
     exact = slopes.T @ slopes / variance + torch.eye(2, dtype=F64)
@@ -68,7 +68,7 @@ def test_drawn_zetas_of_several_features_have_it_too(n_features, x_err):
     posterior = LastLayerLaplace(stack, weight_penalty=0.5)
     for value, number in zip(posterior.parameters, (1.0, 0.1), strict=True):
         value.data.fill_(number)
-    inputs = ZetaPosterior(x, torch.full((1, 1, n_features), x_err, dtype=F64))
+    inputs = ZetaNormal(x, torch.full((1, 1, n_features), x_err, dtype=F64))
     slopes = torch.cat([x, torch.ones_like(x[..., :1])], dim=2)[0]
     variance = 0.04 + n_features * x_err**2
     of_variance = torch.tensor([2 * x_err**2] * n_features + [0.0], dtype=F64)  # its slopes

@@ -10,7 +10,7 @@ from torch.func import functional_call, jacrev, jvp
 from conftest import CPU
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
-from eiv.inputs import Rows, ZetaPosterior
+from eiv.inputs import Rows, ZetaNormal
 from eiv.likelihoods import NormalLikelihood
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import LastLayerLaplace, LinearisedLaplace
@@ -37,7 +37,7 @@ def linearised(build, n_outputs=3, weight_penalty=0.5, finish=True):
     x = torch.randn(2, 30, 2, dtype=F64, generator=torch.Generator().manual_seed(0))
     if finish:
         likelihood = NormalLikelihood(torch.tensor([[0.3, 0.5, 0.7][:n_outputs]] * 2, dtype=F64))
-        rows = Rows(ZetaPosterior(x, 0 * x), x.new_zeros(2, 30, n_outputs))
+        rows = Rows(ZetaNormal(x, 0 * x), x.new_zeros(2, 30, n_outputs))
         posterior.finish(rows, likelihood, None, Streams(SEEDS, CPU, F64))
     return posterior
 
@@ -64,7 +64,7 @@ def test_another_sigma_y_changes_the_spread_along_the_same_directions():
     before = {name: value.clone() for name, value in posterior.kept.items()}
     x = torch.randn(2, 30, 2, dtype=F64, generator=torch.Generator().manual_seed(0))
     likelihood = NormalLikelihood(torch.full((2, 1), 0.6, dtype=F64))
-    posterior.finish(Rows(ZetaPosterior(x, 0 * x), x.new_zeros(2, 30, 1)), likelihood, None, Streams(SEEDS, CPU, F64))
+    posterior.finish(Rows(ZetaNormal(x, 0 * x), x.new_zeros(2, 30, 1)), likelihood, None, Streams(SEEDS, CPU, F64))
     for name in ("left", "right"):
         assert torch.equal(posterior.kept[name], before[name])
 
@@ -162,7 +162,7 @@ def test_it_knows_what_the_last_layer_alone_does_not():
         posterior = family(NetworkStack(lambda: paper_network(2, 1, 12, n_hidden=2), 2, 1, SEEDS, CPU, F64), 0.5)
         x = torch.randn(2, 30, 2, dtype=F64, generator=torch.Generator().manual_seed(0))
         likelihood = NormalLikelihood(torch.full((2, 1), 0.3, dtype=F64))
-        posterior.finish(Rows(ZetaPosterior(x, 0 * x), 0 * x[..., :1]), likelihood, None, Streams(SEEDS, CPU, F64))
+        posterior.finish(Rows(ZetaNormal(x, 0 * x), 0 * x[..., :1]), likelihood, None, Streams(SEEDS, CPU, F64))
         last, hidden = posterior._features(4 * x[:, :, None])  # away from the data too
         roots = torch.cat([last, hidden.squeeze(3)], dim=3)[:, :, 0] @ posterior.kept["root"]
         both.append(roots.square().sum(2))

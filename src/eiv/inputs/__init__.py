@@ -8,7 +8,7 @@ from eiv.inputs.plausible import SuspiciousErrorWarning
 from eiv.inputs.priors import FlatPrior, InputPrior, NormalPrior
 from eiv.inputs.repeats import Repeats, errors_from_repeats
 from eiv.inputs.rows import Rows
-from eiv.inputs.zeta import ZetaMixture, ZetaPosterior, ZetaTable
+from eiv.inputs.zeta import ZetaMixture, ZetaNormal, ZetaPosterior, ZetaTable
 
 __all__ = [
     "ZETA_DRAWS",
@@ -23,6 +23,7 @@ __all__ = [
     "SuspiciousErrorWarning",
     "ZetaDraws",
     "ZetaMixture",
+    "ZetaNormal",
     "ZetaPosterior",
     "ZetaTable",
     "errors_from_repeats",

@@ -53,7 +53,7 @@ class ZetaDraws:
         used: those that matter.
 
     Examples:
-        >>> zeta = ZetaPosterior(torch.zeros(1, 3, 2), torch.tensor([[[0.1, 0.0]]]))
+        >>> zeta = ZetaNormal(torch.zeros(1, 3, 2), torch.tensor([[[0.1, 0.0]]]))
         >>> draws = ZetaDraws.of("gauss_hermite", 3, zeta)
         >>> draws.quadrature(torch.float64).log_weights.exp() / 3  # the weights
         tensor([0.1667, 0.6667, 0.1667], dtype=torch.float64)

@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from eiv.inputs.zeta import ZetaMixture, ZetaPosterior, is_ours, take_rows
+from eiv.inputs.zeta import ZetaMixture, ZetaNormal, ZetaPosterior, is_ours, take_rows
 
 __all__ = ["OwnDraws"]
 
@@ -33,7 +33,8 @@ class OwnDraws(ZetaPosterior):
         ...     def draw(self, noise):  # between mean - std and mean + std
         ...         return self.mean.unsqueeze(-2) + self.std.unsqueeze(-2) * (2 * torch.special.ndtr(noise) - 1)
         >>> zeta = Uniform(torch.tensor([[7.0]]), torch.tensor([[2.0]]))
-        >>> zeta.standardised(shift=torch.tensor([5.0]), scale=torch.tensor([2.0])).draw(torch.tensor([[[0.0], [9.0]]]))
+        >>> own = OwnDraws.of(zeta, shift=torch.tensor([5.0]), scale=torch.tensor([2.0]))
+        >>> own.draw(torch.tensor([[[0.0], [9.0]]]))
         tensor([[[1.],
                  [2.]]])
 
@@ -58,7 +59,7 @@ class OwnDraws(ZetaPosterior):
     @property
     def is_smooth(self) -> bool:
         """Whether all parts are known to be, by a property of their own where they are a user's."""
-        inherited = (ZetaPosterior.is_smooth, ZetaMixture.is_smooth)
+        inherited = (ZetaNormal.is_smooth, ZetaMixture.is_smooth)
         known = all(is_ours(part) or type(part).is_smooth not in inherited for part in self.parts)
         return known and all(part.is_smooth for part in self.parts)
 
@@ -75,7 +76,7 @@ class OwnDraws(ZetaPosterior):
 
     def rows(self, start: int, stop: int) -> Self:
         """The posterior of the rows from `start` up to `stop`."""
-        plain = ZetaPosterior(self.mean, self.std).rows(start, stop)
+        plain = ZetaNormal(self.mean, self.std).rows(start, stop)
         parts = tuple(_some_rows(part, slice(start, stop)) for part in self.parts)
         return replace(self, mean=plain.mean, std=plain.std, parts=parts)
 
@@ -130,7 +131,37 @@ class OwnDraws(ZetaPosterior):
         return (part.log_density(inner) + change).to(self.mean.dtype)
 
 
-def stack_own(posteriors: Sequence[ZetaPosterior]) -> OwnDraws:
+def standardised(zeta: ZetaPosterior, shift: Tensor, scale: Tensor) -> ZetaPosterior:
+    """The posterior of (zeta - shift) / scale; an infinite scale leaves a feature that is exactly zero."""
+    if type(zeta) in (ZetaNormal, ZetaMixture, OwnDraws):
+        moved: ZetaPosterior = zeta.standardised(shift, scale)  # type: ignore[attr-defined]
+        return moved
+    return OwnDraws.of(zeta, shift, scale)
+
+
+def stack_posteriors(posteriors: Sequence[ZetaPosterior]) -> ZetaPosterior:
+    """Posteriors of several networks, `rows x n_x` each, as one, `S x rows x n_x`."""
+    if not all(is_ours(zeta) for zeta in posteriors):
+        return _stack_own(posteriors)
+    if not any(isinstance(zeta, ZetaMixture) for zeta in posteriors):
+        return ZetaNormal(*(torch.stack([getattr(zeta, part) for zeta in posteriors]) for part in ("mean", "std")))
+    mixtures = [zeta.as_mixture() for zeta in posteriors if isinstance(zeta, ZetaNormal | ZetaMixture)]
+    n_components = max(zeta.means.shape[-2] for zeta in mixtures)
+    correlated = any(zeta.scales.ndim > zeta.means.ndim for zeta in mixtures)
+    n_rows = max(len(zeta.scales) for zeta in mixtures)
+    log_weights, means, scales = [], [], []
+    for zeta in mixtures:
+        again = torch.arange(n_components, device=zeta.means.device)
+        here = again < zeta.means.shape[-2]
+        again = torch.where(here, again, 0)  # the first component stands in, with weight zero
+        factors = zeta.scales.diag_embed() if correlated and zeta.scales.ndim == zeta.means.ndim else zeta.scales
+        log_weights.append(torch.where(here, zeta.log_weights[:, again], -torch.inf))
+        means.append(zeta.means[:, again])
+        scales.append(factors[:, again].expand(n_rows, *(-1,) * (factors.ndim - 1)))
+    return ZetaMixture.of(torch.stack(log_weights), torch.stack(means), torch.stack(scales))
+
+
+def _stack_own(posteriors: Sequence[ZetaPosterior]) -> OwnDraws:
     """Posteriors of which some have a `draw` of their own, `rows x n_x` each, as one, `S x rows x n_x`."""
     like = posteriors[0].mean
     nothing, one = like.new_zeros(like.shape[-1]), like.new_ones(like.shape[-1])

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from eiv.inputs.zeta import ZetaMixture, ZetaPosterior, square_root
+from eiv.inputs.zeta import ZetaMixture, ZetaNormal, ZetaPosterior, square_root
 
 __all__ = ["FlatPrior", "InputPrior", "NormalPrior"]
 
@@ -44,13 +44,13 @@ class FlatPrior:
 
     Examples:
         >>> FlatPrior().posterior(torch.tensor([[2.0]]), torch.tensor([[0.1]]))
-        ZetaPosterior(mean=tensor([[2.]]), std=tensor([[0.1000]]))
+        ZetaNormal(mean=tensor([[2.]]), std=tensor([[0.1000]]))
 
     """
 
     def posterior(self, x: Tensor, x_err: Tensor) -> ZetaPosterior:
         """Lemma 1 for `x`, `rows x n_x`."""
-        return ZetaPosterior(x, x_err) if x_err.ndim == 2 else _one_component(x, x_err)
+        return ZetaNormal(x, x_err) if x_err.ndim == 2 else _one_component(x, x_err)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class NormalPrior:
 
     Examples:
         >>> NormalPrior(std=1.0).posterior(torch.tensor([[2.0]]), torch.tensor([[1.0]]))
-        ZetaPosterior(mean=tensor([[1.]]), std=tensor([[0.7071]]))
+        ZetaNormal(mean=tensor([[1.]]), std=tensor([[0.7071]]))
 
     """
 
@@ -83,7 +83,7 @@ class NormalPrior:
         if x_err.ndim == 3:
             return _correlated(x, x_err, mean, 1 / std.expand(x.shape[-1]))
         shrinkage = 1 / (1 + (x_err / std).square())
-        return ZetaPosterior(mean + shrinkage * (x - mean), shrinkage.sqrt() * x_err)
+        return ZetaNormal(mean + shrinkage * (x - mean), shrinkage.sqrt() * x_err)
 
     @staticmethod
     def _like(name: str, value: ArrayLike, x: Tensor) -> Tensor:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from eiv.inputs.zeta import ZetaPosterior, stack_posteriors, take_rows
+from eiv.inputs.own import stack_posteriors
+from eiv.inputs.zeta import ZetaPosterior, take_rows
 
 __all__ = ["Rows"]
 
@@ -26,7 +27,7 @@ class Rows(NamedTuple):
     Examples:
         >>> import torch
         >>> x = torch.zeros(1, 3, 1)
-        >>> Rows(ZetaPosterior(x, 0 * x), 2 * x).take(torch.tensor([[0, 2]])).y.shape
+        >>> Rows(ZetaNormal(x, 0 * x), 2 * x).take(torch.tensor([[0, 2]])).y.shape
         torch.Size([1, 2, 1])
 
     """

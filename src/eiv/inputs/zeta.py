@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -12,37 +13,42 @@ from torch import Tensor
 
 from eiv.inputs.quantile import mixture_quantile
 
-__all__ = ["ZetaMixture", "ZetaPosterior", "ZetaTable"]
+__all__ = ["ZetaMixture", "ZetaNormal", "ZetaPosterior", "ZetaTable"]
 
 _NODES, _WIDEST_SCORE = 129, 5.0  # of the quantiles in a table
 
 
 @dataclass(frozen=True)
-class ZetaPosterior:
-    r"""Normal posterior of zeta given x, independent between rows and features.
+class ZetaPosterior(ABC):
+    r"""What is known of zeta given x, row by row.
 
-    .. math:: \pi(\zeta | x, \sigma_x^2) = \mathcal{N}(\zeta | \mathrm{mean}, \mathrm{std}^2)
+    .. math:: \pi(\zeta | x, \sigma_x^2)
 
-    An input prior of your own may return a subclass with a `draw` of its own, and an `n_base` where that takes more or
-    fewer numbers than there are features. Training and prediction then draw from it, in units of X: `draw` is given
-    noise `rows x L x n_base` and returns `rows x L x n_x`, each row for itself. What belongs to the rows has to stand
-    in dataclass fields, tensors whose first axis is that of the rows (or 1). `std` must be above zero where zeta is
-    uncertain, and `mean` right where it is not; otherwise they need not be exact. `is_smooth` is taken as False unless
-    the subclass defines it.
+    An input prior of your own may return a subclass of your own. It has to define `draw`, and `n_base` where that takes
+    more or fewer numbers than there are features. Training and prediction then draw from it, in units of X: `draw` is
+    given noise `rows x L x n_base` and returns `rows x L x n_x`, each row for itself. What belongs to the rows has to
+    stand in dataclass fields, tensors whose first axis is that of the rows (or 1). `std` must be above zero where zeta
+    is uncertain, and `mean` right where it is not; otherwise they need not be exact.
 
     Attributes:
         mean: `... x rows x n_x`.
         std: the same shape; the axis of the rows may be 1 where all rows share one error.
 
     Examples:
-        >>> zeta = ZetaPosterior(mean=torch.zeros(1, 3, 2), std=torch.full((1, 1, 2), 0.1))
-        >>> zeta.draw(torch.ones(1, 3, 5, 2)).shape  # five zetas a row
-        torch.Size([1, 3, 5, 2])
+        >>> class Uniform(ZetaPosterior):
+        ...     def draw(self, noise):  # between mean - std and mean + std
+        ...         return self.mean.unsqueeze(-2) + self.std.unsqueeze(-2) * (2 * torch.special.ndtr(noise) - 1)
+        >>> Uniform(torch.tensor([[7.0]]), torch.tensor([[2.0]])).draw(torch.zeros(1, 1, 1))
+        tensor([[[7.]]])
 
     """
 
     mean: Tensor
     std: Tensor
+
+    @abstractmethod
+    def draw(self, noise: Tensor) -> Tensor:
+        """Turn standard normal `noise`, `... x rows x L x n_base`, into L zetas per row (the reparametrised draw)."""
 
     @property
     def is_exact(self) -> bool:
@@ -62,7 +68,7 @@ class ZetaPosterior:
     @property
     def is_smooth(self) -> bool:
         """Whether `draw` is a smooth function of its noise, as quadrature needs it."""
-        return True
+        return False
 
     @property
     def independent(self) -> Tensor:
@@ -95,18 +101,6 @@ class ZetaPosterior:
         """The same elsewhere, or in other numbers."""
         return self.map_tensors(lambda values: values.to(device, dtype if values.is_floating_point() else values.dtype))
 
-    def standardised(self, shift: Tensor, scale: Tensor) -> ZetaPosterior:
-        """The posterior of (zeta - shift) / scale; an infinite scale leaves a feature that is exactly zero."""
-        if type(self) is not ZetaPosterior:
-            from eiv.inputs.own import OwnDraws  # noqa: PLC0415  (it builds on this module)
-
-            return OwnDraws.of(self, shift, scale)
-        return ZetaPosterior((self.mean - shift) / scale, self.std / scale)
-
-    def draw(self, noise: Tensor) -> Tensor:
-        """Turn standard normal `noise`, `... x rows x L x n_base`, into L zetas a row (the reparametrised draw)."""
-        return self.mean.unsqueeze(-2) + self.std.unsqueeze(-2) * noise[..., : self.mean.shape[-1]]
-
     def at_nodes(self, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Zetas as `draw` makes them from the nodes of a rule, and their weights, `... x rows x L`: all the same."""
         return self.draw(noise), noise.new_full(noise.shape[:-1], 1 / noise.shape[-2])
@@ -116,18 +110,12 @@ class ZetaPosterior:
 
         A feature that is exact in its row has no density; it is taken as given.
         """
-        self._refuse_own("log_density")
-        return _log_normal(zeta - self.mean.unsqueeze(-2), self.std.unsqueeze(-2)).sum(-1)
+        name = type(self).__name__
+        raise TypeError(f"{name} draws zeta in a way of its own, and has no log_density. Define log_density in {name}.")
 
     def for_training(self) -> ZetaPosterior:
         """The same, made ready for many draws of the same rows."""
         return self
-
-    def as_mixture(self) -> ZetaMixture:
-        """The same as a mixture of one component."""
-        self._refuse_own("as_mixture")
-        weightless = torch.zeros_like(self.mean[..., :1])
-        return ZetaMixture.of(weightless, self.mean.unsqueeze(-2), self.std.unsqueeze(-2))
 
     def map_tensors(self, change: Callable[[Tensor], Tensor]) -> Self:
         """The same with another tensor in the place of each, in posteriors among the fields too."""
@@ -140,11 +128,49 @@ class ZetaPosterior:
 
     def _refuse_own(self, method: str) -> None:
         """Raise a TypeError where `method` would stand for another distribution than `draw` draws from."""
-        if type(self).draw not in (ZetaPosterior.draw, ZetaMixture.draw):
+        if type(self).draw not in (ZetaNormal.draw, ZetaMixture.draw):
             raise TypeError(
                 f"{type(self).__name__} draws zeta in a way of its own, and the {method} that it inherits does not go "
                 f"with that. Define {method} in {type(self).__name__}."
             )
+
+
+@dataclass(frozen=True)
+class ZetaNormal(ZetaPosterior):
+    r"""Normal posterior of zeta given x, independent between rows and features.
+
+    .. math:: \pi(\zeta | x, \sigma_x^2) = \mathcal{N}(\zeta | \mathrm{mean}, \mathrm{std}^2)
+
+    Examples:
+        >>> zeta = ZetaNormal(mean=torch.zeros(1, 3, 2), std=torch.full((1, 1, 2), 0.1))
+        >>> zeta.draw(torch.ones(1, 3, 5, 2)).shape  # five zetas per row
+        torch.Size([1, 3, 5, 2])
+
+    """
+
+    @property
+    def is_smooth(self) -> bool:
+        """A straight line."""
+        return True
+
+    def standardised(self, shift: Tensor, scale: Tensor) -> ZetaNormal:
+        """The posterior of (zeta - shift) / scale; an infinite scale leaves a feature that is exactly zero."""
+        return ZetaNormal((self.mean - shift) / scale, self.std / scale)
+
+    def draw(self, noise: Tensor) -> Tensor:
+        """Mean and standard deviation, times the noise."""
+        return self.mean.unsqueeze(-2) + self.std.unsqueeze(-2) * noise[..., : self.mean.shape[-1]]
+
+    def log_density(self, zeta: Tensor) -> Tensor:
+        """The logarithm of the normal density at `zeta`: `... x rows x L`."""
+        self._refuse_own("log_density")
+        return _log_normal(zeta - self.mean.unsqueeze(-2), self.std.unsqueeze(-2)).sum(-1)
+
+    def as_mixture(self) -> ZetaMixture:
+        """The same as a mixture of one component."""
+        self._refuse_own("as_mixture")
+        weightless = torch.zeros_like(self.mean[..., :1])
+        return ZetaMixture.of(weightless, self.mean.unsqueeze(-2), self.std.unsqueeze(-2))
 
 
 @dataclass(frozen=True)
@@ -229,10 +255,8 @@ class ZetaMixture(ZetaPosterior):
         weights = self.log_weights.exp()[..., None, None]
         return (weights * (within + gap.unsqueeze(-1) * gap.unsqueeze(-2))).sum(-3)
 
-    def standardised(self, shift: Tensor, scale: Tensor) -> ZetaPosterior:
+    def standardised(self, shift: Tensor, scale: Tensor) -> ZetaMixture:
         """The posterior of (zeta - shift) / scale."""
-        if type(self) is not ZetaMixture:
-            return super().standardised(shift, scale)
         by_row = scale if self.scales.ndim == self.means.ndim else scale.unsqueeze(-1)
         return ZetaMixture.of(self.log_weights, (self.means - shift) / scale, self.scales / by_row)
 
@@ -373,33 +397,9 @@ class ZetaTable(ZetaPosterior):
         return zeta
 
 
-def stack_posteriors(posteriors: Sequence[ZetaPosterior]) -> ZetaPosterior:
-    """Posteriors of several networks, `rows x n_x` each, as one, `S x rows x n_x`."""
-    if not all(is_ours(zeta) for zeta in posteriors):
-        from eiv.inputs.own import stack_own  # noqa: PLC0415  (it builds on this module)
-
-        return stack_own(posteriors)
-    if not any(isinstance(zeta, ZetaMixture) for zeta in posteriors):
-        return ZetaPosterior(*(torch.stack([getattr(zeta, part) for zeta in posteriors]) for part in ("mean", "std")))
-    mixtures = [zeta.as_mixture() for zeta in posteriors]
-    n_components = max(zeta.means.shape[-2] for zeta in mixtures)
-    correlated = any(zeta.scales.ndim > zeta.means.ndim for zeta in mixtures)
-    n_rows = max(len(zeta.scales) for zeta in mixtures)
-    log_weights, means, scales = [], [], []
-    for zeta in mixtures:
-        again = torch.arange(n_components, device=zeta.means.device)
-        here = again < zeta.means.shape[-2]
-        again = torch.where(here, again, 0)  # the first component stands in, with weight zero
-        factors = zeta.scales.diag_embed() if correlated and zeta.scales.ndim == zeta.means.ndim else zeta.scales
-        log_weights.append(torch.where(here, zeta.log_weights[:, again], -torch.inf))
-        means.append(zeta.means[:, again])
-        scales.append(factors[:, again].expand(n_rows, *(-1,) * (factors.ndim - 1)))
-    return ZetaMixture.of(torch.stack(log_weights), torch.stack(means), torch.stack(scales))
-
-
 def is_ours(zeta: ZetaPosterior) -> bool:
     """Whether a posterior is of a class of this module, so that its fields say all of it."""
-    return type(zeta) in (ZetaPosterior, ZetaMixture, ZetaTable)
+    return type(zeta) in (ZetaNormal, ZetaMixture, ZetaTable)
 
 
 def take_rows(values: Tensor, rows: Tensor) -> Tensor:

@@ -80,13 +80,13 @@ class ByError(NoiseRule):
 
     Examples:
         >>> from numpy.random import SeedSequence
-        >>> from eiv.inputs import ZetaPosterior
+        >>> from eiv.inputs import ZetaNormal, ZetaPosterior
         >>> from eiv.networks import NetworkStack, paper_network
         >>> from eiv.posteriors import BernoulliDropout
         >>> seeds = SeedSequence(0).spawn(1)
         >>> stack = NetworkStack(lambda: paper_network(1, 1, hidden_units=8), 1, 1, seeds, torch.device("cpu"))
         >>> x = torch.linspace(-1, 1, 50).reshape(1, 50, 1)
-        >>> rows, streams = Rows(ZetaPosterior(x, 0 * x), 2 * x), Streams(seeds, x.device)
+        >>> rows, streams = Rows(ZetaNormal(x, 0 * x), 2 * x), Streams(seeds, x.device)
         >>> ByError().of_rows(BernoulliDropout(stack, 1.0), rows, streams).shape
         torch.Size([1, 1])
 
@@ -139,13 +139,13 @@ class ByBound(NoiseRule):
 
     Examples:
         >>> from numpy.random import SeedSequence
-        >>> from eiv.inputs import ZetaPosterior
+        >>> from eiv.inputs import ZetaNormal, ZetaPosterior
         >>> from eiv.networks import NetworkStack, paper_network
         >>> from eiv.posteriors import BernoulliDropout
         >>> seeds = SeedSequence(0).spawn(1)
         >>> stack = NetworkStack(lambda: paper_network(1, 1, hidden_units=8), 1, 1, seeds, torch.device("cpu"))
         >>> x = torch.linspace(-1, 1, 50).reshape(1, 50, 1)
-        >>> rows = Rows(ZetaPosterior(x, torch.full((1, 1, 1), 0.1)), 2 * x)
+        >>> rows = Rows(ZetaNormal(x, torch.full((1, 1, 1), 0.1)), 2 * x)
         >>> draws = ZetaDraws.of("monte_carlo", 5, rows.inputs)
         >>> q, streams = BernoulliDropout(stack, 1.0), Streams(seeds, x.device)
         >>> noise, error = ByBound().of_rows(torch.ones(1, 1), q, rows, draws, streams)

@@ -85,7 +85,7 @@ class LastLayerLaplace(PointPosterior):
         >>> stack = NetworkStack(lambda: paper_network(1, 1, hidden_units=8), 1, 1, seeds, cpu)
         >>> q = LastLayerLaplace(stack, weight_penalty=10.0)
         >>> x = torch.linspace(-1, 1, 40).reshape(1, 40, 1).expand(2, -1, -1)
-        >>> rows = Rows(ZetaPosterior(x, 0 * x), 2 * x)
+        >>> rows = Rows(ZetaNormal(x, 0 * x), 2 * x)
         >>> q.finish(rows, NormalLikelihood(torch.full((2, 1), 0.1)), None, Streams(seeds, cpu))
         >>> q.state["root"].shape  # networks, weights of the last layer twice
         torch.Size([2, 9, 9])

@@ -65,7 +65,7 @@ class LinearisedLaplace(LastLayerLaplace):
         >>> stack = NetworkStack(lambda: paper_network(1, 1, hidden_units=8, n_hidden=2), 1, 1, seeds, cpu)
         >>> q = LinearisedLaplace(stack, weight_penalty=10.0)
         >>> x = torch.linspace(-1, 1, 40).reshape(1, 40, 1).expand(2, -1, -1)
-        >>> q.finish(ZetaPosterior(x, 0 * x), 2 * x, torch.full((2, 1), 0.1), None, Streams(seeds, cpu))
+        >>> q.finish(ZetaNormal(x, 0 * x), 2 * x, torch.full((2, 1), 0.1), None, Streams(seeds, cpu))
         >>> q.state["root"].shape  # networks, 9 weights of the last layer and 2 x 64 directions twice
         torch.Size([2, 137, 137])
 

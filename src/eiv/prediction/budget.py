@@ -64,7 +64,7 @@ class BudgetSampler(BlockSampler):
         >>> seeds = SeedSequence(0).spawn(1)
         >>> stack = NetworkStack(lambda: paper_network(2, 1), 2, 1, seeds, torch.device("cpu"))
         >>> sampler = BudgetSampler(BernoulliDropout(stack, 10.0), n_inputs=2, n_theta=100, n_zeta=5, seeds=seeds)
-        >>> shares = sampler.shares(ZetaPosterior(torch.zeros(7, 2), torch.tensor([[0.1, 0.0]])))
+        >>> shares = sampler.shares(ZetaNormal(torch.zeros(7, 2), torch.tensor([[0.1, 0.0]])))
         >>> shares.shape  # row, output, feature
         torch.Size([7, 1, 2])
         >>> shares[0]  # one feature has an error

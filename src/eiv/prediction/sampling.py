@@ -79,8 +79,8 @@ class BlockSampler:
     form (`WeightPosterior.in_closed_form`), no theta is drawn for the moments, and zetas are nodes of a rule, the same
     for every seed: G L for the mean over theta, G for the variance, which takes more time and varies less. Draws then
     add to the mean at each of the G L zetas what thetas of their own move f by at the nearest of the G. For other
-    families the moments come from the analysis of variance within blocks. In either case the draws that are kept are matched to
-    the moments.
+    families the moments come from the analysis of variance within blocks. In either case the draws that are kept are
+    matched to the moments.
 
     Args:
         posterior: q_phi of S networks.
@@ -95,7 +95,7 @@ class BlockSampler:
         >>> seeds = SeedSequence(0).spawn(1)
         >>> stack = NetworkStack(lambda: paper_network(1, 1), 1, 1, seeds, torch.device("cpu"))
         >>> sampler = BlockSampler(BernoulliDropout(stack, 10.0), n_inputs=1, n_theta=100, n_zeta=5, seeds=seeds)
-        >>> found = sampler.sample(ZetaPosterior(torch.zeros(7, 1), torch.full((1, 1), 0.1)), keep_draws=True)
+        >>> found = sampler.sample(ZetaNormal(torch.zeros(7, 1), torch.full((1, 1), 0.1)), keep_draws=True)
         >>> found.moments.mean.shape, found.draws.shape
         (torch.Size([7, 1]), torch.Size([500, 7, 1]))
 
@@ -246,7 +246,7 @@ class LiteralSampler:
         >>> seeds = SeedSequence(0).spawn(1)
         >>> stack = NetworkStack(lambda: paper_network(1, 1), 1, 1, seeds, torch.device("cpu"))
         >>> sampler = LiteralSampler(BernoulliDropout(stack, 10.0), n_inputs=1, n_theta=100, n_zeta=5, seeds=seeds)
-        >>> sampler.sample(ZetaPosterior(torch.zeros(7, 1), torch.full((1, 1), 0.1)), keep_draws=True).draws.shape
+        >>> sampler.sample(ZetaNormal(torch.zeros(7, 1), torch.full((1, 1), 0.1)), keep_draws=True).draws.shape
         torch.Size([500, 7, 1])
 
     """

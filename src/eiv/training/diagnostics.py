@@ -97,7 +97,7 @@ def zeta_diagnostics(
         >>> seeds = SeedSequence(0).spawn(1)
         >>> stack = NetworkStack(lambda: paper_network(1, 1, hidden_units=8), 1, 1, seeds, torch.device("cpu"))
         >>> x = torch.linspace(-1, 1, 50).reshape(1, 50, 1)
-        >>> rows = Rows(ZetaPosterior(x, torch.full((1, 1, 1), 0.1)), 0 * x)
+        >>> rows = Rows(ZetaNormal(x, torch.full((1, 1, 1), 0.1)), 0 * x)
         >>> draws = ZetaDraws.of("monte_carlo", 5, rows.inputs)
         >>> q, streams = BernoulliDropout(stack, 1.0), Streams(seeds, x.device)
         >>> zeta_diagnostics(q, rows, NormalLikelihood(torch.ones(1, 1)), draws, streams).ess.round()
@@ -134,7 +134,7 @@ def advice(ess: float, gap: float, draws: ZetaDraws, n_zeta: int) -> str:
         Sentences for a user.
 
     Examples:
-        >>> zeta = ZetaPosterior(torch.zeros(1, 3, 1), torch.ones(1, 1, 1))
+        >>> zeta = ZetaNormal(torch.zeros(1, 3, 1), torch.ones(1, 1, 1))
         >>> advice(2.4, 1.6, ZetaDraws.of("monte_carlo", 5, zeta), 5)
         "The zetas of a row are too few ... Raise n_zeta from 5 to about 80, take zeta_draws='interpolated', ..."
 

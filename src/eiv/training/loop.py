@@ -152,7 +152,7 @@ def train(
         >>> x = torch.linspace(-1, 1, 50).reshape(1, 50, 1).expand(2, 50, 1)
         >>> stack = NetworkStack(lambda: paper_network(1, 1, hidden_units=8), 1, 1, seeds, x.device)
         >>> schedule = Schedule(epochs=20, batch_size=16, learning_rate=1e-2, n_zeta=5, renew_every=5)
-        >>> rows = Rows(ZetaPosterior(x, torch.full((1, 1, 1), 0.1)), 2 * x)
+        >>> rows = Rows(ZetaNormal(x, torch.full((1, 1, 1), 0.1)), 2 * x)
         >>> likelihood = NormalLikelihood(torch.full((2, 1), 0.5), NOISE_RULES["rmse"])
         >>> result = train(BernoulliDropout(stack, 1.0), rows, likelihood, schedule, seeds)
         >>> bool((result.losses[-1] < result.losses[0]).all())
