@@ -140,7 +140,7 @@ def test_what_is_inherited_does_not_stand_for_another_distribution():
         with pytest.raises(TypeError, match=r"Ring draws zeta in a way of its own.* Define log_density in Ring"):
             zeta.log_density(X[:, None])
     assert not hasattr(uniform(), "as_mixture")
-    with pytest.raises(TypeError, match="abstract method '?draw"):
+    with pytest.raises(TypeError, match=r"abstract method '?draw"):
         ZetaPosterior(X, X)
 
     class Rounded(ZetaMixture):

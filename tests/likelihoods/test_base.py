@@ -13,7 +13,8 @@ from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaNormal
 from eiv.likelihoods import Likelihood, NormalLikelihood
-from eiv.networks import NetworkStack, fast_stack
+from eiv.networks import NetworkStack
+from eiv.networks.mlp import fast_stack
 from eiv.posteriors import BernoulliDropout, LastLayerLaplace, MeanField, PointPosterior
 from eiv.training import Schedule, train
 from eiv.training.diagnostics import zeta_diagnostics

@@ -10,7 +10,8 @@ from eiv import EiVRegressor
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaNormal
 from eiv.likelihoods import NOISE_RULES, NormalLikelihood
-from eiv.networks import NetworkStack, fast_stack, paper_network
+from eiv.networks import NetworkStack, paper_network
+from eiv.networks.mlp import fast_stack
 from eiv.posteriors import FAMILIES
 from eiv.training import Schedule, train
 

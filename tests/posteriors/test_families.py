@@ -13,7 +13,7 @@ from torch import nn
 from eiv import EiVRegressor, NormalPrior, fit_splits
 from eiv.engine.streams import Streams
 from eiv.likelihoods import NormalLikelihood
-from eiv.networks import MLPStack
+from eiv.networks.mlp import MLPStack
 from eiv.posteriors import FAMILIES, PointPosterior, WeightPosterior
 from eiv.training.objective import bound, loss
 

@@ -17,7 +17,7 @@ import eiv
 from eiv.inputs import MixturePrior, NormalPrior
 from eiv.io.files import write_whole
 from eiv.model import FittedModel
-from eiv.networks import MLPStack
+from eiv.networks.mlp import MLPStack
 from eiv.posteriors import (
     FAMILIES,
     SWAG,

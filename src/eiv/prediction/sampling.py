@@ -15,7 +15,7 @@ from eiv.engine.workers import run_tasks
 from eiv.inputs.draws import ZetaDraws
 from eiv.inputs.nodes import nearest_nodes, nodes_of_rule
 from eiv.inputs.zeta import ZetaPosterior
-from eiv.networks import values_at_once
+from eiv.networks.stack import values_at_once
 from eiv.posteriors import Spread, WeightDraw, WeightPosterior
 from eiv.prediction.decomposition import Moments, conditional_moments, literal_moments, unbiased_moments
 from eiv.prediction.matching import evenly, matched_draws, matched_nodes, matched_noise, matched_zetas

@@ -24,7 +24,8 @@ from eiv.inputs.errors import standard_deviations
 from eiv.inputs.rows import stack_rows
 from eiv.likelihoods import NOISE_RULES, Likelihood, NoiseRule, NormalLikelihood
 from eiv.model import FittedModel, Names, Record, standardised_zetas
-from eiv.networks import NetworkStack, fast_stack, paper_network
+from eiv.networks import NetworkStack, paper_network
+from eiv.networks.mlp import fast_stack
 from eiv.posteriors import FAMILIES, WeightPosterior
 from eiv.scaling import Scaler
 from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eiv.networks import MLPStack
+from eiv.networks.mlp import MLPStack
 from eiv.posteriors import Theta
 
 

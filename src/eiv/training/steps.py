@@ -9,7 +9,7 @@ from eiv.engine.batch import Batch
 from eiv.engine.optim import FlatAdam
 from eiv.engine.quadrature import Quadrature
 from eiv.likelihoods import Likelihood
-from eiv.networks import MLPStack
+from eiv.networks.mlp import MLPStack
 from eiv.posteriors import WeightPosterior
 from eiv.training.objective import bound, loss
 from eiv.training.passes import evaluate_by_hand
