@@ -5,6 +5,7 @@ Two workers share two cores, so each keeps to one thread; `EIV_TEST_THREADS` ask
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import BernoulliDropout
 from scenarios import run_tables
 
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test` would have every command ignore it
 THREADS = int(os.environ.get("EIV_TEST_THREADS", "1"))
 torch.set_num_threads(THREADS)
 CPU = torch.device("cpu")

@@ -1,4 +1,5 @@
 import dataclasses
+import inspect
 import math
 
 import numpy as np
@@ -12,7 +13,7 @@ from eiv.likelihoods import NOISE_RULES
 from eiv.likelihoods.noise import _unless_unseen_disagree
 from eiv.metrics import coverage
 from eiv.training import Schedule
-from eiv.training.settings import RECIPES, Settings, settings_for
+from eiv.training.settings import RECIPES, SETTINGS, Settings, settings_for
 
 FAST = {"hidden_units": 16, "n_hidden": 2, "n_theta": 10, "random_state": 0, "device": "cpu"}
 
@@ -24,7 +25,7 @@ def test_the_paper_s_recipe():
         n_hidden=4, dropout=0.1, weight_penalty=10.0, epochs=100, batch_size=16, learning_rate=1e-3,
         learning_rate_decay=0.0, y_noise="rmse", y_noise_init=0.5, y_noise_every=40, held_out=0.0, n_theta=100,
         recipe="paper", error_model="classical", module=None, n_networks=1, standardise=True, device="auto",
-        dtype="float32", precision="auto", verbose=False,
+        dtype="float32", precision="auto", verbose=False, likelihood="normal",
     )  # fmt: skip
 
 
@@ -135,3 +136,14 @@ def test_sigma_y_falls_slowly_until_the_end():
         "residual": 0.0,
         "likelihood": 0.8,
     }
+
+
+def test_each_setting_is_an_argument_with_its_check_and_its_sentence():
+    signature = inspect.signature(EiVRegressor).parameters
+    assert {*signature} == {*SETTINGS} | {"x_err", "random_state"}
+    text = " ".join(inspect.getdoc(EiVRegressor).split())
+    for name, setting in SETTINGS.items():
+        assert f"{name}: {setting.text}" in text, name
+        assert signature[name].default == (None if setting.of_recipe else setting.default), name
+        for value in (setting.paper, setting.default):
+            assert setting.constraint.holds(value), name

@@ -20,7 +20,7 @@ from eiv.inputs.errors import check_x_err, named_errors
 from eiv.inputs.plausible import check_plausible, check_plausible_labels
 from eiv.io.modelfile import load_model, save_model
 from eiv.io.onnx import export_onnx
-from eiv.likelihoods import NoiseRule
+from eiv.likelihoods import Likelihood, NoiseRule
 from eiv.model import MOST_ZETAS, SAMPLERS, FittedModel, Names
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import Prediction
@@ -78,6 +78,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         y_noise: sigma_y, the noise of the output: "rmse" (the paper), the RMSE of m(x); "residual", the same less the
             uncertainty of f(zeta), which that error holds too; "likelihood", what maximises the bound (the default);
             or a known value in units of y.
+        likelihood: how labels scatter about f: "normal" (the paper, and the default), or a subclass of
+            `eiv.likelihoods.Likelihood` of your own.
         y_noise_init: sigma_y before its first update, as a share of the spread of y (in units of y where `standardise`
             is False).
         y_noise_every: sigma_y is renewed every this many epochs, and once at the end if there are fewer; by default
@@ -147,7 +149,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         error_model: Literal["classical", "berkson"] = "classical",
         input_prior: Literal["flat", "normal", "mixture"] | InputPrior | LearnedPrior | None = None,
         zeta_draws: str | None = None,
-        posterior: str | None = None,
+        posterior: str | type[WeightPosterior] | None = None,
         module: Callable[[int, int], nn.Module] | None = None,
         hidden_units: int | None = None,
         n_hidden: int | None = None,
@@ -157,7 +159,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         batch_size: int | None = None,
         learning_rate: float | None = None,
         learning_rate_decay: float | None = None,
-        y_noise: Literal["rmse", "residual", "likelihood"] | float | None = None,
+        y_noise: Literal["rmse", "residual", "likelihood"] | float | NoiseRule | None = None,
+        likelihood: str | type[Likelihood] | None = None,
         y_noise_init: float | None = None,
         y_noise_every: int | None = None,
         held_out: float | None = None,
@@ -187,6 +190,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.learning_rate = learning_rate
         self.learning_rate_decay = learning_rate_decay
         self.y_noise = y_noise
+        self.likelihood = likelihood
         self.y_noise_init = y_noise_init
         self.y_noise_every = y_noise_every
         self.held_out = held_out
@@ -443,6 +447,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         posterior: type[WeightPosterior] | None = None,
         input_prior: InputPrior | None = None,
         y_noise: NoiseRule | None = None,
+        likelihood: type[Likelihood] | None = None,
     ) -> Self:
         """Read a fitted model from its file; it predicts what it did before, to the last bit on the same machine.
 
@@ -454,6 +459,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             posterior: the same for a family of your own.
             input_prior: the same for a prior of your own, as `input_prior_` had it.
             y_noise: the same for a rule of your own.
+            likelihood: the same for a likelihood of your own.
 
         Returns:
             The fitted model. A file that is damaged, or none of ours, is an `eiv.ModelFileError`.
@@ -468,7 +474,13 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             True
 
         """
-        own = {"module": module, "posterior": posterior, "input_prior": input_prior, "y_noise": y_noise}
+        own = {
+            "module": module,
+            "posterior": posterior,
+            "input_prior": input_prior,
+            "y_noise": y_noise,
+            "likelihood": likelihood,
+        }
         saved = load_model(path, own)
         loaded = cls(**saved.model.arguments)
         loaded.n_features_in_ = saved.model.n_features

@@ -11,6 +11,8 @@ from eiv.inputs.rows import Rows
 from eiv.inputs.zeta import ZetaMixture, ZetaNormal, ZetaPosterior, ZetaTable
 
 __all__ = [
+    "PRIORS",
+    "PRIOR_KINDS",
     "ZETA_DRAWS",
     "FlatPrior",
     "InputPrior",
@@ -29,3 +31,18 @@ __all__ = [
     "errors_from_repeats",
     "relative",
 ]
+
+PRIORS: dict[str, InputPrior | LearnedPrior] = {
+    "flat": FlatPrior(),
+    "normal": LearnedPrior(max_components=1),
+    "mixture": LearnedPrior(),
+}
+"""Input priors that a user can ask for by name."""
+
+PRIOR_KINDS: dict[str, type] = {
+    "flat_prior": FlatPrior,
+    "normal_prior": NormalPrior,
+    "mixture_prior": MixturePrior,
+    "learned_prior": LearnedPrior,
+}
+"""Kinds of input priors that model files hold, by the name they have there; dataclasses of numbers."""

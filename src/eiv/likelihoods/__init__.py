@@ -5,4 +5,16 @@ from eiv.likelihoods.labels import Labels, NormalLabels
 from eiv.likelihoods.noise import NOISE_RULES, ByBound, ByError, NoiseRule
 from eiv.likelihoods.normal import NormalLikelihood
 
-__all__ = ["NOISE_RULES", "ByBound", "ByError", "Labels", "Likelihood", "NoiseRule", "NormalLabels", "NormalLikelihood"]
+__all__ = [
+    "LIKELIHOODS",
+    "NOISE_RULES",
+    "ByBound",
+    "ByError",
+    "Labels",
+    "Likelihood",
+    "NoiseRule",
+    "NormalLabels",
+    "NormalLikelihood",
+]
+
+LIKELIHOODS: dict[str, type[Likelihood]] = {"normal": NormalLikelihood}

@@ -18,6 +18,7 @@ from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods.labels import Labels
 
 if TYPE_CHECKING:
+    from eiv.likelihoods.noise import NoiseRule
     from eiv.posteriors import WeightPosterior
 
 __all__ = ["Likelihood"]
@@ -48,6 +49,15 @@ class Likelihood(ABC):
 
     is_fixed: bool = True
     splits_error: bool = False
+
+    @classmethod
+    @abstractmethod
+    def start(cls, y_noise: Tensor, rule: NoiseRule | None) -> Self:
+        """The likelihood that training begins with.
+
+        `y_noise`, `S x n_y`, is the noise to begin with, or the known one where `rule` is None; else `rule` is how the
+        user wants it found.
+        """
 
     @property
     @abstractmethod

@@ -53,6 +53,11 @@ class NormalLikelihood(Likelihood):
         self.is_fixed = rule is None
         self.splits_error = rule is not None and rule.splits_error
 
+    @classmethod
+    def start(cls, y_noise: Tensor, rule: NoiseRule | None) -> Self:
+        """With this sigma_y."""
+        return cls(y_noise, rule)
+
     @property
     def state(self) -> dict[str, Tensor]:
         """sigma_y: `S x n_y`."""

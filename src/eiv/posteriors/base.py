@@ -84,6 +84,8 @@ class WeightPosterior(ABC):
         trains_a_point: whether theta is a point as long as training lasts, and varies only after its end.
         spreads_by_noise: whether `finish` finds the spread of theta for a given sigma_y, and again for another one.
         signed_masks: whether masks may be negative.
+        by_hand: whether passes written by hand evaluate its draws in training, which are masks or one theta for all
+            rows; other families go by autograd.
         fewest_networks: how many networks a model needs for its weights to vary.
 
     A family that knows mean and variance of f over theta in closed form offers them by `mean` and `spread` and says so
@@ -100,6 +102,7 @@ class WeightPosterior(ABC):
     trains_a_point = False
     spreads_by_noise = False
     signed_masks = False
+    by_hand = False
     fewest_networks = 1
 
     def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:

@@ -45,6 +45,8 @@ class BernoulliDropout(WeightPosterior):
 
     """
 
+    by_hand = True
+
     def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
         super().__init__(stack, weight_penalty)
         check_dropout_layers(stack)

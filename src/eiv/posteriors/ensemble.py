@@ -47,6 +47,7 @@ class Ensemble(PointPosterior):
 
     """
 
+    by_hand = True
     fewest_networks = 2
 
     def begin(self, streams: Streams) -> None:

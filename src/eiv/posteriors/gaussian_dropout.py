@@ -43,6 +43,7 @@ class GaussianDropout(WeightPosterior):
 
     """
 
+    by_hand = True
     signed_masks = True
 
     def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:

@@ -92,6 +92,7 @@ class LastLayerLaplace(PointPosterior):
 
     """
 
+    by_hand = True
     shares_draws = True
     trains_a_point = True
     spreads_by_noise = True

@@ -60,6 +60,7 @@ class MeanField(WeightPosterior):
 
     """
 
+    by_hand = True
     shares_draws = True
 
     def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:

@@ -52,6 +52,7 @@ class SWAG(PointPosterior):
 
     """
 
+    by_hand = True
     shares_draws = True
     trains_a_point = True
 

@@ -49,6 +49,7 @@ class VariationalDropout(WeightPosterior):
 
     """
 
+    by_hand = True
     signed_masks = True
 
     def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:

@@ -19,10 +19,10 @@ from eiv import validation as v
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import Purpose, Streams, network_seeds
 from eiv.engine.workers import n_workers, run_tasks
-from eiv.inputs import FlatPrior, InputPrior, LearnedPrior, Rows, ZetaDraws, ZetaPosterior
+from eiv.inputs import PRIORS, FlatPrior, InputPrior, LearnedPrior, Rows, ZetaDraws, ZetaPosterior
 from eiv.inputs.errors import standard_deviations
 from eiv.inputs.rows import stack_rows
-from eiv.likelihoods import NOISE_RULES, Likelihood, NoiseRule, NormalLikelihood
+from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
 from eiv.model import FittedModel, Names, Record, standardised_zetas
 from eiv.networks import NetworkStack, paper_network
 from eiv.networks.mlp import fast_stack
@@ -36,11 +36,6 @@ from eiv.training.settings import DTYPES, Settings, settings_for
 Array = NDArray[np.float64]
 X_QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)  # of the training rows, kept in the record
 _FEWEST_HELD_OUT, _ENOUGH_HELD_OUT, _MOST_HELD_OUT = 5, 20, 1000
-_PRIORS: dict[str, InputPrior | LearnedPrior] = {
-    "flat": FlatPrior(),
-    "normal": LearnedPrior(max_components=1),
-    "mixture": LearnedPrior(),
-}
 
 
 @dataclass(frozen=True)
@@ -229,9 +224,11 @@ def _likelihood(members: Sequence[_Member]) -> Likelihood:
 
 
 def new_likelihood(settings: Settings, y_noise: Tensor) -> Likelihood:
-    """The likelihood of networks with these sigma_y, `S x n_y`."""
+    """The likelihood of networks, one of ours by its name or the user's own, with this noise, `S x n_y`."""
+    kind = LIKELIHOODS[settings.likelihood] if isinstance(settings.likelihood, str) else settings.likelihood
     rule = NOISE_RULES[settings.y_noise] if isinstance(settings.y_noise, str) else settings.y_noise
-    return NormalLikelihood(y_noise, rule if isinstance(rule, NoiseRule) else None)
+    likelihood: Likelihood = kind.start(y_noise, rule if isinstance(rule, NoiseRule) else None)
+    return likelihood
 
 
 def _schedule(settings: Settings, n_rows: int) -> Schedule:
@@ -291,15 +288,15 @@ def _scaler(values: Array, standardise: bool) -> Scaler:
 def input_prior_of(prior: object, error_model: str) -> InputPrior | LearnedPrior:
     """The input prior that the arguments of a model stand for, to be fitted or not."""
     if isinstance(prior, str):
-        v.check_option("input_prior", prior, tuple(_PRIORS))
+        v.check_option("input_prior", prior, tuple(PRIORS))
     elif isinstance(prior, type) or not (hasattr(prior, "posterior") or hasattr(prior, "fit")):
         raise TypeError(
-            f"input_prior must be 'flat', 'normal', 'mixture' or an input prior such as eiv.NormalPrior(std=1.0), "
+            f"input_prior must be {', '.join(map(repr, PRIORS))} or an input prior such as eiv.NormalPrior(std=1.0), "
             f"got {prior!r}."
         )
     if error_model == "berkson":
         return FlatPrior()
-    return _PRIORS[prior] if isinstance(prior, str) else prior  # type: ignore[return-value]
+    return PRIORS[prior] if isinstance(prior, str) else prior  # type: ignore[return-value]
 
 
 def _fitted_priors(settings: Sequence[Settings], tables: Sequence[Table]) -> list[InputPrior]:

@@ -13,7 +13,7 @@ from torch import nn
 from eiv import validation as v
 from eiv.engine.products import PRECISIONS
 from eiv.inputs import ZETA_DRAWS
-from eiv.likelihoods import NOISE_RULES, NoiseRule
+from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
 from eiv.posteriors import FAMILIES, WeightPosterior
 
 __all__ = ["RECIPES", "SETTINGS", "Setting", "Settings", "settings_for"]
@@ -21,6 +21,9 @@ __all__ = ["RECIPES", "SETTINGS", "Setting", "Settings", "settings_for"]
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _FAMILY = v.Constraint(
     lambda value: isinstance(value, type) and issubclass(value, WeightPosterior), "a subclass of eiv.WeightPosterior"
+)
+_LIKELIHOOD = v.Constraint(
+    lambda value: isinstance(value, type) and issubclass(value, Likelihood), "a subclass of eiv.likelihoods.Likelihood"
 )
 _RULE = v.Constraint(lambda value: isinstance(value, NoiseRule), "an eiv.likelihoods.NoiseRule")
 
@@ -178,6 +181,13 @@ class Settings:
         "default); or a known value in units of y.",
         paper="rmse",
         default="likelihood",
+    )
+    likelihood: Any = of_recipe(
+        v.either(v.option(*LIKELIHOODS), _LIKELIHOOD),
+        'how labels scatter about f: "normal" (the paper, and the default), or a subclass of '
+        "`eiv.likelihoods.Likelihood` of your own.",
+        paper="normal",
+        default="normal",
     )
     y_noise_init: float = of_recipe(
         v.real(0, exclusive=True),

@@ -156,7 +156,7 @@ def _taken(zeta: Tensor, chosen: Tensor) -> Tensor:
 def step_for(posterior: WeightPosterior, likelihood: Likelihood, learning_rate: float, n_rows: int) -> Step:
     """The fastest step that a posterior allows."""
     stack, decay = posterior.stack, posterior.weight_decay
-    if not isinstance(stack, MLPStack):
+    if not (isinstance(stack, MLPStack) and posterior.by_hand):
         return Step(posterior, likelihood, n_rows, FlatAdam(posterior.parameters, learning_rate))
     if decay is None or posterior.learned:
         return PassStep(posterior, likelihood, n_rows, learning_rate, stack)

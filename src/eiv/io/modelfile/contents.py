@@ -27,7 +27,7 @@ from eiv.scaling import Scaler
 from eiv.training.fitting import device_of, new_likelihood, new_posterior
 from eiv.training.settings import SETTINGS, Settings, settings_for
 
-OWN = ("module", "posterior", "input_prior", "y_noise")  # settings that can be code of the user's own
+OWN = ("module", "posterior", "input_prior", "y_noise", "likelihood")  # settings that can be code of the user's own
 
 
 class Saved(NamedTuple):

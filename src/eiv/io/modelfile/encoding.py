@@ -11,17 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eiv.inputs import FlatPrior, LearnedPrior, MixturePrior, NormalPrior, RelativeError
+from eiv.inputs import PRIOR_KINDS, RelativeError
 
 Arrays = dict[str, NDArray[Any]]
 
-_CLASSES: dict[str, type] = {
-    "flat_prior": FlatPrior,
-    "normal_prior": NormalPrior,
-    "mixture_prior": MixturePrior,
-    "learned_prior": LearnedPrior,
-    "relative": RelativeError,
-}
+_CLASSES: dict[str, type] = PRIOR_KINDS | {"relative": RelativeError}
 _KINDS = {kind: name for name, kind in _CLASSES.items()}
 
 

@@ -1,0 +1,152 @@
+"""What can be added from outside the package, as objects: a weight family, a rule for sigma_y, a prior, a likelihood.
+
+Each is trained, predicted with, saved with a note, and refused at load until it is given again.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from eiv import EiVRegressor, ModelFileError
+from eiv.inputs import ZetaNormal
+from eiv.likelihoods import Labels, NoiseRule
+from eiv.posteriors import Theta, WeightPosterior
+from likelihoods.student_t import StudentT
+
+FAST = {"hidden_units": 16, "n_hidden": 2, "epochs": 20, "n_theta": 40, "random_state": 0, "dtype": "float64"}
+
+
+class CommonFactor(WeightPosterior):
+    """All weights times 1 + 0.1 e, one e per network and draw."""
+
+    shares_draws = True
+
+    def draw(self, streams, n_draws):
+        return {"e": streams.normal(n_draws)}
+
+    def theta(self, draw):
+        factor, parameters = 1 + 0.1 * draw["e"], {}
+        for name, value in self.stack.parameters.items():
+            moved = value.unsqueeze(1) * factor[(..., *(None,) * (value.ndim - 1))]
+            parameters[name] = moved.flatten(0, 1)
+        return Theta(self._no_masks(factor.shape[1]), parameters)
+
+    def kl(self):
+        return self.weight_penalty * self.squares()
+
+
+class FixedShare(NoiseRule):
+    """A tenth of the spread of y, whatever the networks do."""
+
+    def renewed(self, y_noise, posterior, learned, judged, draws, streams):
+        return 0.1 * learned.y.std(1)
+
+
+@dataclass(frozen=True)
+class Shrunk:
+    """Zeta is drawn to zero by a tenth."""
+
+    factor: float = 0.9
+
+    def posterior(self, x, x_err):
+        return ZetaNormal(self.factor * x, x_err * torch.ones_like(x))
+
+
+class HeavyTails(StudentT):
+    """Labels with heavy tails, whose scale is what the fit begins with."""
+
+    @classmethod
+    def start(cls, y_noise, rule):
+        return cls(y_noise)
+
+    def labels(self, y_scale, shape, y_err=None):
+        scale = self.scale.double().square().mean(0).sqrt().cpu().numpy() * y_scale
+        return HeavyLabels(np.hypot(scale, 0.0 if y_err is None else y_err) + np.zeros(shape), self.FREEDOM)
+
+
+@dataclass(frozen=True)
+class HeavyLabels(Labels):
+    scale: np.ndarray
+    freedom: float
+
+    @property
+    def std(self):
+        return self.scale * (self.freedom / (self.freedom - 2)) ** 0.5
+
+    def __getitem__(self, chosen):
+        return HeavyLabels(self.scale[chosen], self.freedom)
+
+    def quantile(self, draws, probabilities):
+        samples = np.concatenate([self.sample(draws, np.random.default_rng(i)) for i in range(20)])
+        return np.quantile(samples, probabilities, axis=0)
+
+    def sample(self, draws, random):
+        return draws + self.scale * stats.t.rvs(self.freedom, size=draws.shape, random_state=random)
+
+
+OWN = {"posterior": CommonFactor, "y_noise": FixedShare(), "input_prior": Shrunk(), "likelihood": HeavyTails}
+
+
+@pytest.fixture(scope="module")
+def table():
+    random = np.random.default_rng(0)
+    X = random.uniform(-1, 1, (80, 2))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * random.standard_normal(80)
+
+
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
+@pytest.mark.parametrize("name", OWN)
+def test_it_is_trained_predicted_with_and_saved_with_a_note(name, table, tmp_path):
+    X, y = table
+    plain = {"posterior": "bernoulli_dropout", "dropout": 0.1, "input_prior": "flat", "y_noise": "rmse"}
+    model = EiVRegressor(0.1, **FAST | plain | {name: OWN[name]}).fit(X, y)
+    p = model.predict_distribution(X[:5])
+    assert (p.std > 0).all()
+    assert np.isfinite(p.quantile([0.1, 0.9], of="label")).all()
+    model.save(tmp_path / "m.eiv")
+    with pytest.raises(ModelFileError, match=rf"has a {name} of its own .*load\(path, {name}=\.\.\.\)"):
+        EiVRegressor.load(tmp_path / "m.eiv")
+    again = EiVRegressor.load(tmp_path / "m.eiv", **{name: OWN[name]})
+    for part in ("mean", "epistemic", "aleatoric", "noise"):
+        np.testing.assert_array_equal(getattr(again.predict_distribution(X[:5]), part), getattr(p, part))
+
+
+def test_a_family_of_ones_own_varies_as_it_says(table):
+    """f is 1 + 0.1 e times a line through zero, so the epistemic part is 0.1 |f|: four standard errors of 200 draws."""
+    X, y = table
+
+    def module(n_inputs, n_outputs):
+        return torch.nn.Linear(n_inputs, n_outputs, bias=False)
+
+    model = EiVRegressor(
+        None, posterior=CommonFactor, module=module, standardise=False, n_theta=200, epochs=50, dtype="float64",
+        random_state=0, recipe="paper",
+    ).fit(X, y)  # fmt: skip
+    p = model.predict_distribution(X)
+    f = X @ model.posterior_.stack.parameters["weight"][0, 0].detach().numpy()
+    ratio = np.sqrt(np.mean(p.epistemic**2) / np.mean((0.1 * f) ** 2))
+    assert abs(ratio - 1) < 4 / (2 * 200) ** 0.5
+
+
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
+def test_a_rule_of_ones_own_decides(table):
+    X, y = table
+    model = EiVRegressor(0.1, y_noise=FixedShare(), held_out=0.0, **FAST, recipe="paper").fit(X, y)
+    assert model.y_noise_[0] == pytest.approx(0.1 * y.std(ddof=1))
+
+
+def test_a_likelihood_of_ones_own_makes_the_labels(table):
+    X, y = table
+    model = EiVRegressor(0.1, likelihood=HeavyTails, y_noise=0.2, **FAST, recipe="paper").fit(X, y)
+    p = model.predict_distribution(X[:3])
+    np.testing.assert_allclose(p.noise, 0.2 * (5 / 3) ** 0.5)
+    assert (p.samples(of="label", random_state=0).std(0) > 0.2).all()
+
+
+@pytest.mark.parametrize(("name", "value"), [("posterior", dict), ("likelihood", dict), ("y_noise", object())])
+def test_what_is_neither_ours_nor_of_the_right_kind_is_refused(name, value, table):
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        EiVRegressor(0.1, **{name: value}).fit(*table)
