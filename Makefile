@@ -32,6 +32,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 # What `lint` checks, at every commit of this clone.
 hooks: $(READY)

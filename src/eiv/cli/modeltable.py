@@ -48,6 +48,7 @@ class ModelTable:
         target: str | None = None,
     ) -> ModelTable:
         """Load the model and check that the table has what it needs; `target` is for labels under another name."""
+        from eiv import EiVRegressor  # noqa: PLC0415  (slow to import)
         from eiv.cli.labelerrors import LabelErrors  # noqa: PLC0415
         from eiv.io.modelfile import read_header  # noqa: PLC0415
         from eiv.io.tables.reading import check_columns  # noqa: PLC0415

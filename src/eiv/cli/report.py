@@ -190,7 +190,8 @@ def _of_model(
     separator: str | None,
     decimal: str | None,
 ) -> None:
-    from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
+    from eiv import EiVRegressor  # noqa: PLC0415  (slow to import)
+    from eiv.cli.data import rows_in_words  # noqa: PLC0415
     from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
     from eiv.io.modelfile import read_header  # noqa: PLC0415
     from eiv.io.tables import open_table  # noqa: PLC0415
