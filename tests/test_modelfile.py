@@ -4,6 +4,7 @@ import hashlib
 import json
 import pickle
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 from eiv import EiVRegressor, LearnedPrior, MixturePrior, ModelFileError, NormalPrior, relative
 from eiv.inputs import ZetaNormal
-from eiv.io.modelfile import read_header
+from eiv.io.modelfile import read_header, save_model
 from eiv.io.modelfile.header import FORMAT
 from eiv.posteriors import FAMILIES
 from test_networks import SmallConv
@@ -159,12 +160,13 @@ class OwnNormal(NormalPrior):
 
 
 @pytest.mark.parametrize("prior", [OwnPrior(), OwnNormal(1.0)])
-def test_own_prior_is_refused_at_save(prior, tmp_path):
+def test_own_prior_is_to_be_given_again(prior, tmp_path):
     X, y = table()
     model = EiVRegressor(0.1, input_prior=prior, **FAST, recipe="paper").fit(X, y)
-    with pytest.raises(ValueError, match="input_prior: a model file cannot hold a Own"):
-        model.save(tmp_path / "m.eiv")
-    assert list(tmp_path.iterdir()) == []
+    model.save(tmp_path / "m.eiv")
+    with pytest.raises(ModelFileError, match=r"input_prior of its own \(Own\w+\), which the file does not hold"):
+        EiVRegressor.load(tmp_path / "m.eiv")
+    assert_same(model, EiVRegressor.load(tmp_path / "m.eiv", input_prior=prior), X)
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "bernoulli_dropout"])
@@ -213,17 +215,17 @@ def test_what_is_known_of_the_training_rows(tmp_path):
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("x_quantiles_", lambda values: values[::-1].copy(), "not in order"),
-        ("x_quantiles_", lambda values: np.full_like(values, np.nan), "not in order"),
-        ("x_err_median_", lambda values: -values, "negative"),
-        ("x_err_median_", lambda values: values[:1], "shape"),
+        ("x_quantiles", lambda values: values[::-1].copy(), "not in order"),
+        ("x_quantiles", lambda values: np.full_like(values, np.nan), "not in order"),
+        ("x_err_median", lambda values: -values, "negative"),
+        ("x_err_median", lambda values: values[:1], "shape"),
     ],
 )
 def test_wrong_summaries_are_refused(tmp_path, name, change, message):
     X, y = table()
     model = EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y)
-    setattr(model, name, change(getattr(model, name)))
-    model.save(tmp_path / "m.eiv")
+    record = replace(model.model_.record, **{name: change(getattr(model.model_.record, name))})
+    save_model(replace(model.model_, record=record), tmp_path / "m.eiv")
     with pytest.raises(ModelFileError, match=message):
         EiVRegressor.load(tmp_path / "m.eiv")
 

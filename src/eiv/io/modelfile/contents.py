@@ -99,8 +99,9 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
     if n_y > 1 and not names.has_columns:
         raise ValueError(f"{n_y} outputs without columns")
     y_scaler, y_noise = _scaler(arrays, "y", n_y), _spreads(arrays, "y_noise", n_y)
+    saved = _saved_weights(arrays, header["n_networks"])  # before anything is made that a forged number could blow up
     seeds = network_seeds(header["seed"], header["n_networks"])
-    posterior = _posterior(settings, n_x, n_y, seeds, arrays, path)
+    posterior = _posterior(settings, n_x, n_y, seeds, saved, arrays, path)
     prior = _decoded("input_prior", header["input_prior"], arrays, own, path)
     if not hasattr(prior, "posterior"):
         raise ValueError("there is no input prior")
@@ -150,15 +151,25 @@ def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPost
     return likelihood.with_state({name: torch.from_numpy(value).to(like.device) for name, value in state.items()})
 
 
+def _saved_weights(arrays: Arrays, n_networks: int) -> Arrays:
+    saved = {name.removeprefix("network/"): value for name, value in arrays.items() if name.startswith("network/")}
+    if not saved or any(value.shape[:1] != (n_networks,) for value in saved.values()):
+        raise ValueError(f"there are not the weights of {n_networks} networks")
+    if any(value.dtype.kind == "f" and not np.isfinite(value).all() for value in saved.values()):
+        raise ValueError("some of its weights are no finite numbers")
+    return saved
+
+
 def _posterior(
-    settings: Settings, n_x: int, n_y: int, seeds: Sequence[SeedSequence], arrays: Arrays, path: Path
+    settings: Settings,
+    n_x: int,
+    n_y: int,
+    seeds: Sequence[SeedSequence],
+    saved: Arrays,
+    arrays: Arrays,
+    path: Path,
 ) -> WeightPosterior:
     """The weight posterior: fresh networks, which then take over the saved weights."""
-    saved = {name.removeprefix("network/"): value for name, value in arrays.items() if name.startswith("network/")}
-    if not saved or any(value.shape[:1] != (len(seeds),) for value in saved.values()):
-        raise ValueError(f"there are not the weights of {len(seeds)} networks")
-    if any(value.dtype.kind == "f" and not np.isfinite(value).all() for value in saved.values()):
-        raise ValueError("some of its weights are not finite numbers")
     if settings.module is None:
         _check_paper_network(settings, n_x, n_y, len(seeds), saved)
     posterior = new_posterior(settings, n_x, n_y, seeds, device_of(settings.device))

@@ -51,7 +51,7 @@ def _parts_of(name: str, value: Any) -> tuple[str, dict[str, Any]]:
         return "table" if value.ndim == 2 else "column", {"values": value.to_numpy()} | labels
     raise ValueError(
         f"{name}: a model file cannot hold a {type(value).__name__}. Numbers, arrays, mappings, pandas tables, "
-        "eiv.relative and the priors of eiv can be saved; a prior of your own is code, which is not."
+        "eiv.relative and the priors of eiv can be saved."
     )
 
 
