@@ -58,10 +58,6 @@ class Shrunk:
 class HeavyTails(StudentT):
     """Labels with heavy tails, whose scale is what the fit begins with."""
 
-    @classmethod
-    def start(cls, y_noise, rule):
-        return cls(y_noise)
-
     def labels(self, y_scale, shape, y_err=None):
         scale = self.scale.double().square().mean(0).sqrt().cpu().numpy() * y_scale
         return HeavyLabels(np.hypot(scale, 0.0 if y_err is None else y_err) + np.zeros(shape), self.FREEDOM)

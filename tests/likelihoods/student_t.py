@@ -19,6 +19,10 @@ class StudentT(Likelihood):
     def __init__(self, scale):
         self.scale = scale
 
+    @classmethod
+    def start(cls, y_noise, rule):
+        return cls(y_noise)
+
     @property
     def state(self):
         return {"scale": self.scale}

@@ -53,6 +53,7 @@ class ZetaDraws:
         used: those that matter.
 
     Examples:
+        >>> from eiv.inputs import ZetaNormal
         >>> zeta = ZetaNormal(torch.zeros(1, 3, 2), torch.tensor([[[0.1, 0.0]]]))
         >>> draws = ZetaDraws.of("gauss_hermite", 3, zeta)
         >>> draws.quadrature(torch.float64).log_weights.exp() / 3  # the weights

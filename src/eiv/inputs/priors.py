@@ -43,6 +43,7 @@ class FlatPrior:
     Right where the true inputs are locally uniform; elsewhere the fitted curve comes out too flat.
 
     Examples:
+        >>> from eiv.inputs import ZetaNormal
         >>> FlatPrior().posterior(torch.tensor([[2.0]]), torch.tensor([[0.1]]))
         ZetaNormal(mean=tensor([[2.]]), std=tensor([[0.1000]]))
 
@@ -67,6 +68,7 @@ class NormalPrior:
         mean: mu in units of X, a number or one a feature; the paper has zero.
 
     Examples:
+        >>> from eiv.inputs import ZetaNormal
         >>> NormalPrior(std=1.0).posterior(torch.tensor([[2.0]]), torch.tensor([[1.0]]))
         ZetaNormal(mean=tensor([[1.]]), std=tensor([[0.7071]]))
 

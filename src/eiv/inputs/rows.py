@@ -26,6 +26,7 @@ class Rows(NamedTuple):
 
     Examples:
         >>> import torch
+        >>> from eiv.inputs import ZetaNormal
         >>> x = torch.zeros(1, 3, 1)
         >>> Rows(ZetaNormal(x, 0 * x), 2 * x).take(torch.tensor([[0, 2]])).y.shape
         torch.Size([1, 2, 1])

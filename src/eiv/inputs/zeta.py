@@ -385,6 +385,11 @@ class ZetaTable(ZetaPosterior):
 
     nodes: Tensor
 
+    @property
+    def is_smooth(self) -> bool:
+        """Nearly: straight between many nodes."""
+        return True
+
     def draw(self, noise: Tensor) -> Tensor:
         """Turn standard normal `noise`, `... x rows x L x n_x`, into L zetas a row."""
         noisy = list(self.noisy)

@@ -79,6 +79,7 @@ class LastLayerLaplace(PointPosterior):
 
     Examples:
         >>> from numpy.random import SeedSequence
+        >>> from eiv.inputs import ZetaNormal
         >>> from eiv.likelihoods import NormalLikelihood
         >>> from eiv.networks import paper_network
         >>> seeds, cpu = SeedSequence(0).spawn(2), torch.device("cpu")

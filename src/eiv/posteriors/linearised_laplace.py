@@ -60,12 +60,15 @@ class LinearisedLaplace(LastLayerLaplace):
 
     Examples:
         >>> from numpy.random import SeedSequence
+        >>> from eiv.inputs import ZetaNormal
         >>> from eiv.networks import paper_network
         >>> seeds, cpu = SeedSequence(0).spawn(2), torch.device("cpu")
         >>> stack = NetworkStack(lambda: paper_network(1, 1, hidden_units=8, n_hidden=2), 1, 1, seeds, cpu)
         >>> q = LinearisedLaplace(stack, weight_penalty=10.0)
         >>> x = torch.linspace(-1, 1, 40).reshape(1, 40, 1).expand(2, -1, -1)
-        >>> q.finish(ZetaNormal(x, 0 * x), 2 * x, torch.full((2, 1), 0.1), None, Streams(seeds, cpu))
+        >>> from eiv.likelihoods import NormalLikelihood
+        >>> rows = Rows(ZetaNormal(x, 0 * x), 2 * x)
+        >>> q.finish(rows, NormalLikelihood(torch.full((2, 1), 0.1)), None, Streams(seeds, cpu))
         >>> q.state["root"].shape  # networks, 9 weights of the last layer and 2 x 64 directions twice
         torch.Size([2, 137, 137])
 

@@ -59,6 +59,7 @@ class BudgetSampler(BlockSampler):
         seeds: one per network.
 
     Examples:
+        >>> from eiv.inputs import ZetaNormal
         >>> from eiv.networks import NetworkStack, paper_network
         >>> from eiv.posteriors import BernoulliDropout
         >>> seeds = SeedSequence(0).spawn(1)

@@ -69,6 +69,7 @@ def matched_zetas(inputs: ZetaPosterior, noise: Tensor) -> Tensor:
         `rows x G x L x n_x`.
 
     Examples:
+        >>> from eiv.inputs import ZetaNormal
         >>> normal = ZetaNormal(torch.zeros(7, 1), torch.full((1, 1), 0.1))
         >>> zeta = matched_zetas(normal, matched_noise(torch.randn(4, 5, 1)))
         >>> zeta.shape, zeta.var(dim=2).mean(1)[0]
@@ -99,6 +100,7 @@ def matched_nodes(inputs: ZetaPosterior, noise: Tensor) -> tuple[Tensor, Tensor]
         Zetas, `rows x Q x n_x`, and weights, `rows x Q`.
 
     Examples:
+        >>> from eiv.inputs import ZetaNormal
         >>> normal = ZetaNormal(torch.zeros(7, 1), torch.full((1, 1), 0.1))
         >>> zeta, weights = matched_nodes(normal, torch.tensor([[-1.0], [1.0]]))
         >>> zeta[0].flatten(), weights[0]

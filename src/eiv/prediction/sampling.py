@@ -90,6 +90,7 @@ class BlockSampler:
         seeds: one per network.
 
     Examples:
+        >>> from eiv.inputs import ZetaNormal
         >>> from eiv.networks import NetworkStack, paper_network
         >>> from eiv.posteriors import BernoulliDropout
         >>> seeds = SeedSequence(0).spawn(1)
@@ -241,6 +242,7 @@ class LiteralSampler:
         seeds: one a network.
 
     Examples:
+        >>> from eiv.inputs import ZetaNormal
         >>> from eiv.networks import NetworkStack, paper_network
         >>> from eiv.posteriors import BernoulliDropout
         >>> seeds = SeedSequence(0).spawn(1)

@@ -91,6 +91,7 @@ def zeta_diagnostics(
 
     Examples:
         >>> from numpy.random import SeedSequence
+        >>> from eiv.inputs import ZetaNormal
         >>> from eiv.likelihoods import NormalLikelihood
         >>> from eiv.networks import NetworkStack, paper_network
         >>> from eiv.posteriors import BernoulliDropout
@@ -134,6 +135,7 @@ def advice(ess: float, gap: float, draws: ZetaDraws, n_zeta: int) -> str:
         Sentences for a user.
 
     Examples:
+        >>> from eiv.inputs import ZetaNormal
         >>> zeta = ZetaNormal(torch.zeros(1, 3, 1), torch.ones(1, 1, 1))
         >>> advice(2.4, 1.6, ZetaDraws.of("monte_carlo", 5, zeta), 5)
         "The zetas of a row are too few ... Raise n_zeta from 5 to about 80, take zeta_draws='interpolated', ..."

@@ -145,6 +145,7 @@ def train(
         TrainingDivergedError: when the loss of a network is not finite.
 
     Examples:
+        >>> from eiv.inputs import ZetaNormal
         >>> from eiv.likelihoods import NOISE_RULES, NormalLikelihood
         >>> from eiv.networks import NetworkStack, paper_network
         >>> from eiv.posteriors import BernoulliDropout
