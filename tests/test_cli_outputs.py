@@ -106,6 +106,51 @@ def test_an_output_that_appears_meanwhile_is_left_alone(model, run, monkeypatch,
         assert Path(name).read_bytes() == beside.read_bytes()
 
 
+def test_the_page_of_results_is_not_replaced_without_force(run, tmp_path, made_up_run):  # noqa: F811
+    results, page = tmp_path / "results", tmp_path / "page.html"
+    results.mkdir()
+    made_up_run.write(results)
+    page.write_text("mine")
+    status, _, err = run("report", results, "-o", page)
+    assert (status, err) == (2, f"error: {page} is there already; use --force to replace it.\n")
+    assert page.read_text() == "mine"
+    assert run("report", results, "-o", page, "--force")[0] == 0
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert [run("report", results)[0] for _ in range(2)] == [0, 0], "its own page is renewed"
+    figures = tmp_path / "page"
+    figures.mkdir()
+    (figures / "scores.png").write_text("mine")
+    status, _, err = run("report", results, "-o", tmp_path / "page.md")
+    assert (status, err) == (2, f"error: {figures} is there already; use --force to replace figures in it.\n")
+    assert (figures / "scores.png").read_text() == "mine"
+    table = results / "networks.csv"
+    before = table.read_bytes()
+    assert "networks.csv is an input" in run("report", results, "-o", table, "--force")[2]
+    assert table.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["report.html", "figures", "figures/scores.svg", "claims.csv", "page.md"])
+@pytest.mark.parametrize("there", [True, False])
+def test_the_page_of_results_follows_no_links(run, tmp_path, made_up_run, name, there):  # noqa: F811
+    results, outside = tmp_path / "results", tmp_path / "outside"
+    (results / name).parent.mkdir(parents=True)
+    made_up_run.write(results)
+    if there and name == "figures":
+        outside.mkdir()
+    elif there:
+        outside.write_text("mine")
+    (results / name).symlink_to(outside)
+    status, _, err = run("report", results, *(["-o", results / name, "--force"] if name == "page.md" else []))
+    assert status == 2
+    assert err.endswith(f"{Path(name).name} is a symbolic link in a folder of results; remove it first.\n")
+    if not there:
+        assert not outside.exists()
+    elif name == "figures":
+        assert not list(outside.iterdir())
+    else:
+        assert outside.read_text() == "mine"
+
+
 def of_session(number):
     """The processes of a session that are alive, by /proc."""
     found = []

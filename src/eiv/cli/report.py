@@ -14,7 +14,7 @@ import typer
 from rich.markup import escape
 
 from eiv.cli.app import app, check_output, console, errors, interruptible, show_warning
-from eiv.io.files import digest_of
+from eiv.io.files import check_links, digest_of, no_links
 
 if TYPE_CHECKING:
     from eiv import EiVRegressor
@@ -72,7 +72,7 @@ def report(
     ] = False,
     separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not given.")] = None,
     decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the PAGE of a model if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace PAGE if it is there.")] = False,
 ) -> None:
     """Write one self-contained page on a model, or make that of a reproduction or a study again.
 
@@ -90,16 +90,44 @@ def report(
     elif subject.is_dir():
         if data is not None:
             raise ValueError(f"{subject} is a folder of results, which takes no table.")
-        if out is not None:
-            check_output(out, force=True)
-        with interruptible(out or subject / "report.html"):
-            name = _kind_of_results(subject)
-            with _damage(subject):
-                _check_whole(subject, name)
-                page = _PAGES[name](subject, out)
+        page = _of_results(subject, out, force)
     else:
         raise FileNotFoundError(f"There is no model file and no folder {subject}.")
     console.print(f"Report: {escape(str(page))}   ({time.perf_counter() - started:.0f} s)", highlight=False)
+
+
+def _of_results(folder: Path, out: Path | None, force: bool) -> Path:
+    """Make the page of a folder of results again. Those that it has of its own, without `out`, are renewed."""
+    with no_links(folder), interruptible(out or folder / "report.html", force or out is None):
+        name = _kind_of_results(folder)
+        for own in ("report.html", "figures", "claims.csv"):
+            check_links(folder / own)
+        if out is not None:
+            check_links(out)
+            check_output(out, force, *folder.glob("*.csv"), *folder.glob("*.parquet"), folder / "remarks.md")
+            _check_figures(_figures_folder(folder, out, name), folder, force)
+        with _damage(folder):
+            _check_whole(folder, name)
+            return _PAGES[name](folder, out)
+
+
+def _figures_folder(folder: Path, out: Path, name: str) -> Path:
+    """Where the figures of a page go."""
+    if out.suffix == ".md":
+        return out.with_suffix("")
+    return (folder if name == "networks.csv" else out.parent) / "figures"
+
+
+def _check_figures(figures: Path, folder: Path, force: bool) -> None:
+    """Raise a ValueError where figures would replace others, but for those that a folder of results has of its own."""
+    check_links(figures)
+    if not figures.is_dir():
+        if figures.exists():
+            raise ValueError(f"{figures} is there already and is no folder; figures go there.")
+        return
+    own = (folder / "figures").is_dir() and figures.samefile(folder / "figures")
+    if not (own or force) and any(figures.iterdir()):
+        raise ValueError(f"{figures} is there already; use --force to replace figures in it.")
 
 
 def _kind_of_results(folder: Path) -> str:
