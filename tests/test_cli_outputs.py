@@ -255,6 +255,34 @@ def test_a_reader_that_goes_away(folder):  # noqa: F811
     assert Path("p.png").exists()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_terminal_that_is_full(folder):  # noqa: F811
+    options, said = " ".join((*FIT, *QUICK)), "error: stdout could not be written: No space left on device.\n"
+    assert shell(f"eiv fit d.csv {options} -o m.eiv >/dev/full") == (2, "", said)
+    assert Path("m.eiv").exists()
+    for command in (  # noqa: F402
+        "eiv predict m.eiv d.csv -o p.csv >/dev/full",
+        "eiv explain m.eiv d.csv --row 1 -o p.png >/dev/full",
+        "eiv info m.eiv >/dev/full",
+        "eiv info --json m.eiv >/dev/full",
+    ):
+        assert shell(command) == (2, "", said)
+    assert Path("p.csv").exists()
+    assert Path("p.png").exists()
+    assert shell("eiv info --json m.eiv | true") == (0, "", "")
+    status, _, err = shell("eiv --help >/dev/full")
+    assert status == 2
+    assert err.startswith("error: ")
+    assert err.endswith("No space left on device\n")
+    assert shell("eiv info m.eiv >/dev/full 2>/dev/full") == (2, "", "")
+    assert shell("eiv info none.eiv 2>/dev/full")[0] == 2
+    warned = "eiv fit d.csv --target mass --feature length --feature temp --x-err length=0.1 --x-err temp=4"
+    assert shell(f"{warned} {' '.join(QUICK)} -o n.eiv")[0] == 0
+    Path("n.eiv").unlink()
+    assert shell(f"{warned} {' '.join(QUICK)} -o n.eiv 2>/dev/full")[0] == 2, "a warning is lost"
+    assert Path("n.eiv").exists()
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_a_terminal_that_cannot_show_everything(folder, encoding):  # noqa: F811
     table = Path("d.csv").read_text().replace("length", "größe λ")
