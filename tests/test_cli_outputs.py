@@ -341,6 +341,14 @@ def test_characters_that_command_a_terminal_are_not_printed(folder, run):  # noq
         (["--set", "n_theta=100000", "--set", "n_zeta=10000"], "n_theta x n_zeta must be 10,000,000 at most, got"),
         (["--set", f"epochs={'9' * 5000}"], "epochs must be a whole number of at least 1"),
         (["--set", f"epochs={'[' * 5000}"], "epochs must be a whole number of at least 1"),
+        (["--set", "batch_size=99999999999999999999"], "batch_size must be a whole number of at least 1 and at most"),
+        (
+            ["--set", "hidden_units=100001"],
+            "hidden_units must be a whole number of at least 1 and at most 100,000",
+        ),
+        (["--seed", "4294967296"], "--seed must be a whole number from 0 to 4,294,967,295, got 4294967296."),
+        (["--config", "/dev/zero"], "/dev/zero is not a plain file."),
+        (["--config", "large.toml"], "large.toml is not a file of options: it has more than 1 MiB, the limit."),
         (["--config", "deep.toml"], "deep.toml is not a TOML file of options: its brackets are nested too deeply."),
         (["--config", "."], ". cannot be read: Is a directory."),
         (["--config", "twice.toml"], "twice.toml: drop-missing and drop_missing are the same option; give one of them"),
@@ -351,6 +359,7 @@ def test_characters_that_command_a_terminal_are_not_printed(folder, run):  # noq
 def test_what_is_checked_before_the_work(folder, run, monkeypatch, arguments, message):  # noqa: F811
     monkeypatch.setattr("eiv.fit_splits", lambda *args, **kwargs: pytest.fail("it has begun to learn"))
     Path("deep.toml").write_text(f"target = {'[' * 5000}")
+    Path("large.toml").write_text("#" * (2**20 + 1))
     Path("twice.toml").write_text("drop-missing = true\ndrop_missing = false\n")
     drop = ("--drop", "id") if "--groups" in arguments else ("--drop", "id", "--drop", "batch")
     status, _, err = run("fit", "d.csv", "--target", "mass", *drop, *arguments, "-o", "m.eiv")
