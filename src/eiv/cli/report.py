@@ -17,6 +17,8 @@ from eiv.cli.app import app, check_output, console, errors, interruptible, show_
 from eiv.io.files import check_links, digest_of, no_links
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from eiv import EiVRegressor
     from eiv.cli.modeltable import ModelTable
     from eiv.report import Sample
@@ -168,6 +170,7 @@ def _check_whole(folder: Path, name: str) -> None:
     if not (folder / units_name).is_file():
         return  # which is said where they are read
     table, units = pd.read_csv(folder / name), pd.read_csv(folder / units_name)
+    _check_scores(table, name)
     numbered = [column for column in ("realisation", "network") if column in table]
     found = table[[*keys, *numbered]].drop_duplicates().groupby(keys).size()
     unknown = set(found.index) - set(units[keys].itertuples(index=False, name=None))
@@ -178,6 +181,26 @@ def _check_whole(folder: Path, name: str) -> None:
         where = tuple(unit[key] for key in keys)
         if found.get(where, 0) != wanted:
             raise ValueError(f"{name} has {found.get(where, 0)} of {wanted} networks for {', '.join(map(str, where))}")
+
+
+def _check_scores(table: pd.DataFrame, name: str) -> None:
+    """Raise a ValueError where rows of a study lack a score. Networks whose training diverged have none at all."""
+    without = table[[column for column in _ALWAYS.get(name, ()) if column in table]].isna()
+    lacking = without.any(axis=1)
+    if name == "posteriors.csv":
+        lacking &= ~without.all(axis=1)
+    if lacking.any():
+        raise ValueError(f"{int(lacking.sum())} of {len(table)} rows of {name} lack a score")
+
+
+_ALWAYS = {  # scores that every network has
+    "coverage.csv": (
+        *(f"truth_{kind}_{level}" for level in (0.5, 0.8, 0.95) for kind in ("moment", "quantile")),
+        *("labels_0.95", "rmse", "rmse_ratio", "best_rmse", "clean_rmse", "y_noise", "y_noise_ratio"),
+        *("epistemic", "aleatoric"),
+    ),
+    "posteriors.csv": ("rmse", "label_coverage_total", "nll", "crps", "interval_score", "y_noise"),
+}
 
 
 def _of_reproduction(folder: Path, out: Path | None) -> Path:
