@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from eiv import EiVRegressor
+from eiv.plotting import image, new_figure
 from eiv.prediction import Prediction
 from eiv.report.contributions import NOISE, TOGETHER, WEIGHTS, Budget
 from eiv.report.words import percent
@@ -102,6 +103,14 @@ def test_a_row_outside_the_training_range(model, run):  # noqa: F811
     rows(3).assign(length=[0.0, 9.0, 0.0]).to_csv("far.csv", index=False)
     assert "outside" in run("explain", "m.eiv", "far.csv", "--row", 2)[1]
     assert "outside" not in run("explain", "m.eiv", "far.csv", "--row", 1)[1]
+
+
+def test_an_svg_with_a_control_character_in_a_name():
+    figure, ((axes,),) = new_figure(1, 1, (2, 2))
+    axes.set_xlabel("le\x1b[2Jngth")
+    content = image(figure, "svg")
+    assert ElementTree.fromstring(content).tag.endswith("svg")
+    assert "le\ufffd[2Jngth" in content.decode()
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])

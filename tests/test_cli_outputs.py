@@ -106,6 +106,51 @@ def test_an_output_that_appears_meanwhile_is_left_alone(model, run, monkeypatch,
         assert Path(name).read_bytes() == beside.read_bytes()
 
 
+def test_the_page_of_results_is_not_replaced_without_force(run, tmp_path, made_up_run):  # noqa: F811
+    results, page = tmp_path / "results", tmp_path / "page.html"
+    results.mkdir()
+    made_up_run.write(results)
+    page.write_text("mine")
+    status, _, err = run("report", results, "-o", page)
+    assert (status, err) == (2, f"error: {page} is there already; use --force to replace it.\n")
+    assert page.read_text() == "mine"
+    assert run("report", results, "-o", page, "--force")[0] == 0
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert [run("report", results)[0] for _ in range(2)] == [0, 0], "its own page is renewed"
+    figures = tmp_path / "page"
+    figures.mkdir()
+    (figures / "scores.png").write_text("mine")
+    status, _, err = run("report", results, "-o", tmp_path / "page.md")
+    assert (status, err) == (2, f"error: {figures} is there already; use --force to replace figures in it.\n")
+    assert (figures / "scores.png").read_text() == "mine"
+    table = results / "networks.csv"
+    before = table.read_bytes()
+    assert "networks.csv is an input" in run("report", results, "-o", table, "--force")[2]
+    assert table.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["report.html", "figures", "figures/scores.svg", "claims.csv", "page.md"])
+@pytest.mark.parametrize("there", [True, False])
+def test_the_page_of_results_follows_no_links(run, tmp_path, made_up_run, name, there):  # noqa: F811
+    results, outside = tmp_path / "results", tmp_path / "outside"
+    (results / name).parent.mkdir(parents=True)
+    made_up_run.write(results)
+    if there and name == "figures":
+        outside.mkdir()
+    elif there:
+        outside.write_text("mine")
+    (results / name).symlink_to(outside)
+    status, _, err = run("report", results, *(["-o", results / name, "--force"] if name == "page.md" else []))
+    assert status == 2
+    assert err.endswith(f"{Path(name).name} is a symbolic link in a folder of results; remove it first.\n")
+    if not there:
+        assert not outside.exists()
+    elif name == "figures":
+        assert not list(outside.iterdir())
+    else:
+        assert outside.read_text() == "mine"
+
+
 def of_session(number):
     """The processes of a session that are alive, by /proc."""
     found = []
@@ -210,6 +255,34 @@ def test_a_reader_that_goes_away(folder):  # noqa: F811
     assert Path("p.png").exists()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_terminal_that_is_full(folder):  # noqa: F811
+    options, said = " ".join((*FIT, *QUICK)), "error: stdout could not be written: No space left on device.\n"
+    assert shell(f"eiv fit d.csv {options} -o m.eiv >/dev/full") == (2, "", said)
+    assert Path("m.eiv").exists()
+    for command in (  # noqa: F402
+        "eiv predict m.eiv d.csv -o p.csv >/dev/full",
+        "eiv explain m.eiv d.csv --row 1 -o p.png >/dev/full",
+        "eiv info m.eiv >/dev/full",
+        "eiv info --json m.eiv >/dev/full",
+    ):
+        assert shell(command) == (2, "", said)
+    assert Path("p.csv").exists()
+    assert Path("p.png").exists()
+    assert shell("eiv info --json m.eiv | true") == (0, "", "")
+    status, _, err = shell("eiv --help >/dev/full")
+    assert status == 2
+    assert err.startswith("error: ")
+    assert err.endswith("No space left on device\n")
+    assert shell("eiv info m.eiv >/dev/full 2>/dev/full") == (2, "", "")
+    assert shell("eiv info none.eiv 2>/dev/full")[0] == 2
+    warned = "eiv fit d.csv --target mass --feature length --feature temp --x-err length=0.1 --x-err temp=4"
+    assert shell(f"{warned} {' '.join(QUICK)} -o n.eiv")[0] == 0
+    Path("n.eiv").unlink()
+    assert shell(f"{warned} {' '.join(QUICK)} -o n.eiv 2>/dev/full")[0] == 2, "a warning is lost"
+    assert Path("n.eiv").exists()
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_a_terminal_that_cannot_show_everything(folder, encoding):  # noqa: F811
     table = Path("d.csv").read_text().replace("length", "größe λ")
@@ -268,6 +341,14 @@ def test_characters_that_command_a_terminal_are_not_printed(folder, run):  # noq
         (["--set", "n_theta=100000", "--set", "n_zeta=10000"], "n_theta x n_zeta must be 10,000,000 at most, got"),
         (["--set", f"epochs={'9' * 5000}"], "epochs must be a whole number of at least 1"),
         (["--set", f"epochs={'[' * 5000}"], "epochs must be a whole number of at least 1"),
+        (["--set", "batch_size=99999999999999999999"], "batch_size must be a whole number of at least 1 and at most"),
+        (
+            ["--set", "hidden_units=100001"],
+            "hidden_units must be a whole number of at least 1 and at most 100,000",
+        ),
+        (["--seed", "4294967296"], "--seed must be a whole number from 0 to 4,294,967,295, got 4294967296."),
+        (["--config", "/dev/zero"], "/dev/zero is not a plain file."),
+        (["--config", "large.toml"], "large.toml is not a file of options: it has more than 1 MiB, the limit."),
         (["--config", "deep.toml"], "deep.toml is not a TOML file of options: its brackets are nested too deeply."),
         (["--config", "."], ". cannot be read: Is a directory."),
         (["--config", "twice.toml"], "twice.toml: drop-missing and drop_missing are the same option; give one of them"),
@@ -278,6 +359,7 @@ def test_characters_that_command_a_terminal_are_not_printed(folder, run):  # noq
 def test_what_is_checked_before_the_work(folder, run, monkeypatch, arguments, message):  # noqa: F811
     monkeypatch.setattr("eiv.fit_splits", lambda *args, **kwargs: pytest.fail("it has begun to learn"))
     Path("deep.toml").write_text(f"target = {'[' * 5000}")
+    Path("large.toml").write_text("#" * (2**20 + 1))
     Path("twice.toml").write_text("drop-missing = true\ndrop_missing = false\n")
     drop = ("--drop", "id") if "--groups" in arguments else ("--drop", "id", "--drop", "batch")
     status, _, err = run("fit", "d.csv", "--target", "mass", *drop, *arguments, "-o", "m.eiv")

@@ -31,12 +31,15 @@ odd = st.sampled_from(
     ['"', '""', "0,5", "1,234", "1.5", "a\nb", "a\r\nb", '5" pipe', '",\n"', "x;y", "1\n2", "", " ", "µ", "\u2028"]
 )
 texts = st.one_of(odd, st.text(st.characters(exclude_categories=["Cs"]), max_size=5))
+SWAPPED = str.maketrans(",.", ".,")
 FORMS = {
     "shortest": repr,
     "three places": "{:.3f}".format,
     "two places": "{:.2f}".format,
     "thousands": "{:,}".format,
     "thousands, two places": "{:,.2f}".format,
+    "thousands with points": lambda value: f"{value:,}".translate(SWAPPED),
+    "thousands with points, two places": lambda value: f"{value:,.2f}".translate(SWAPPED),
 }
 
 
@@ -56,7 +59,7 @@ def written_as(value, form, decimal):
     if value is None:
         return "", math.nan
     text = FORMS[form](value)
-    number = float(text.replace(",", ""))
+    number = float((text.translate(SWAPPED) if "points" in form else text).replace(",", ""))
     return (text if "thousands" in form else text.replace(".", decimal)), number
 
 
@@ -98,6 +101,8 @@ def test_tables_of_the_csv_module(table, data, separator, decimal, quoting, enco
     forms = {name: data.draw(st.sampled_from(sorted(FORMS))) for name in table if name != "t"}
     for name, form in forms.items():
         columns[name], numbers[name] = zip(*(written_as(cell, form, decimal) for cell in table[name]), strict=True)
+    if any("points" in form for form in forms.values()):  # alone, 1.234 is a decimal number: another column must tell
+        columns["sure"] = ["0,5"] * len(next(iter(table.values())))
     text = io.StringIO()
     writer = csv.writer(text, delimiter=separator, quoting=quoting, lineterminator=end)
     try:
@@ -106,7 +111,8 @@ def test_tables_of_the_csv_module(table, data, separator, decimal, quoting, enco
         assume(False)
     path = Path(FOLDER.name) / "c.csv"
     path.write_bytes(text.getvalue().encode(encoding, errors="replace"))
-    lies = decimal == "," and any("thousands" in form for form in forms.values())  # to say that it is decimal
+    grouped = {"." if "points" in form else "," for form in forms.values() if "thousands" in form}
+    lies = decimal in grouped  # to say that it is decimal
     given = {} if lies else known(data, separator, decimal)
     compare(path, numbers, len(next(iter(table.values()))), **given)
 

@@ -133,6 +133,25 @@ def test_commas_that_may_be_thousands(separator, tmp_path):
         read_rows(open_table(millions)).numbers("a")
 
 
+@pytest.mark.parametrize("separator", [";", "\t", "|", ","])
+@pytest.mark.parametrize("comma", ["0,5", "1.234,56"])
+def test_points_that_may_be_thousands(separator, comma, tmp_path):
+    """Where another column has decimal commas, `1.234` is read where its own column says how."""
+
+    def table(*rows):
+        quoted = [[f'"{cell}"' if separator == "," else cell for cell in row] for row in (("a", "b"), *rows)]
+        return written(tmp_path, "".join(separator.join(row) + "\n" for row in quoted))
+
+    unclear = table(("999", comma), (" 1.234", "2"), ("12.345", "2"))
+    with pytest.raises(TableError, match=r"line 3: column 'a' holds ' 1\.234', which may be thousands\..*--decimal \."):
+        read_rows(open_table(unclear)).numbers("a")
+    assert read_rows(open_table(unclear, decimal=".")).numbers("a").tolist() == [999, 1.234, 12.345]
+    clear = table(("0.125", comma), ("1.234", "2"))
+    assert read_rows(open_table(clear)).numbers("a").tolist() == [0.125, 1.234]
+    without = table(("999", "5"), ("1.234", "2,500"))
+    assert read_rows(open_table(without)).numbers("a").tolist() == [999, 1.234]
+
+
 def test_a_column_without_a_name(tmp_path):
     source = open_table(written(tmp_path, "a,\n1,2\n"))
     assert source.columns == ("a", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ MARKERS = {"eiv": "o", "non_eiv": "s", "g_regression": "D"}
 LABELS = {"eiv": "EiV", "non_eiv": "non-EiV", "g_regression": "g-based Bayesian regression"}
 FEATURES = ("#332288", "#88ccee", "#44aa99", "#117733", "#ddcc77", "#cc6677", "#aa4499")  # told apart by all eyes
 REST = {"other features": "#666666", "remainder": "#cccccc"}
+_NOT_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # a name may hold them, an SVG may not
 
 _STYLE: Any = {
     "font.size": 9.5,
@@ -59,7 +61,8 @@ def image(figure: Figure, kind: str) -> bytes:
     with styled(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in signs that the font does not have
         figure.savefig(buffer, format=kind, metadata=metadata.get(kind))
-    return buffer.getvalue()
+    content = buffer.getvalue()
+    return _NOT_XML.sub("\ufffd".encode(), content) if kind == "svg" else content
 
 
 def save(figure: Figure, path: Path) -> None:

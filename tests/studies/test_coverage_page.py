@@ -194,6 +194,17 @@ def test_what_the_methods_change_comes_from_the_table_of_units(tmp_path):
     assert coverage_page._changes(alone, "ours") == "epochs = 3 (linear) or 4 (sine); n_zeta = 5"
 
 
+def test_rows_without_a_score_are_refused(run, tmp_path):  # noqa: F811
+    made_up(tmp_path)
+    table = pd.read_csv(tmp_path / "coverage.csv")
+    table.loc[:2, "y_noise_ratio"] = np.nan
+    table.to_csv(tmp_path / "coverage.csv", index=False)
+    status, _, err = run("report", tmp_path)
+    assert status == 2
+    assert f"3 of {len(table)} rows of coverage.csv lack a score" in err
+    assert not (tmp_path / "report.html").exists()
+
+
 def test_a_part_of_the_study_says_what_is_missing(tmp_path, monkeypatch):
     made_up(tmp_path, problems=["sine"], methods=["non-EiV", "ours"], n_realisations=1, n_networks=2)
     text = write_coverage_page(tmp_path).read_text()

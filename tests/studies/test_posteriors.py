@@ -204,6 +204,17 @@ def test_report_makes_the_page_again(run, tmp_path):  # noqa: F811
     assert (tmp_path / "page.md").read_text().startswith("# Weight posteriors compared")
 
 
+def test_rows_without_a_score_are_refused(run, tmp_path):  # noqa: F811
+    made_up(tmp_path)
+    table = pd.read_csv(tmp_path / "posteriors.csv")
+    table.loc[:2, "crps"] = np.nan
+    table.to_csv(tmp_path / "posteriors.csv", index=False)
+    status, _, err = run("report", tmp_path)
+    assert status == 2
+    assert f"3 of {len(table)} rows of posteriors.csv lack a score" in err
+    assert not (tmp_path / "report.html").exists()
+
+
 def test_a_part_of_the_study_says_what_is_missing(tmp_path, monkeypatch):
     made_up(tmp_path, data_sets=["yacht"], families=["swag", "ensemble"])
     text = write_posteriors_page(tmp_path).read_text()

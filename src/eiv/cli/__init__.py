@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
+from typing import Any
 
 try:
     from eiv.cli import datasets, explain, fit, info, predict, report, reproduce, study  # noqa: F401  (each adds its command)
@@ -16,20 +18,37 @@ except KeyboardInterrupt:  # these imports take some tenths of a second, before 
 
 
 def main() -> None:
-    """Run the command line; an error that the user can do something about is one sentence and exit status 2."""
+    """Run the command line; an error that the user can do something about is one sentence and exit status 2.
+
+    So it is where stdout or stderr cannot be written: the work is done, and its words are lost.
+    """
     replace_unknown_characters()
     with ending_signals(), warnings.catch_warnings():
         warnings.showwarning = show_warning
-        try:
-            app()
-        except (ValueError, TypeError, ArithmeticError, OSError) as error:
-            complain(error)
-            raise SystemExit(2) from None
-        except (MemoryError, RuntimeError) as error:
-            if not _is_lack_of_memory(error):
-                raise
-            complain("There is not enough memory for this: take fewer rows, fewer networks or a smaller network.")
-            raise SystemExit(2) from None
+        status = _status()
+        for talk, name in ((console, "stdout"), (errors, "stderr")):
+            talk.finish()
+            if talk.failure is not None:
+                complain(f"{name} could not be written: {os.strerror(talk.failure.errno or 0)}.")
+                status = status or 2
+    raise SystemExit(status)
+
+
+def _status() -> Any:
+    """Run the command line: its exit status."""
+    try:
+        app()
+    except SystemExit as end:
+        return end.code or 0
+    except (ValueError, TypeError, ArithmeticError, OSError) as error:
+        complain(error)
+        return 2
+    except (MemoryError, RuntimeError) as error:
+        if not _is_lack_of_memory(error):
+            raise
+        complain("There is not enough memory for this: take fewer rows, fewer networks or a smaller network.")
+        return 2
+    return 0
 
 
 def _is_lack_of_memory(error: Exception) -> bool:

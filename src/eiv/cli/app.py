@@ -40,6 +40,8 @@ app = typer.Typer(
 class Talk(Console):
     """A console whose reader may leave, and that a name from a table cannot command: the work is what counts."""
 
+    failure: OSError | None = None  # why its words are lost, where a reader that has left is not the reason
+
     def on_broken_pipe(self) -> None:
         """Say nothing more where nobody listens, instead of ending the command."""
         self.quiet = True
@@ -47,6 +49,29 @@ class Talk(Console):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.file.fileno())
             os.close(nowhere)
+
+    def finish(self) -> None:
+        """Hand over what others than this console have printed."""
+        try:
+            self.file.flush()
+        except BrokenPipeError:
+            self.on_broken_pipe()
+        except OSError as error:
+            self._on_failure(error)
+        except ValueError:  # it is closed
+            pass
+
+    def _check_buffer(self) -> None:
+        """Write what was printed; where that cannot be done, as on a full disk, the command goes on."""
+        try:
+            super()._check_buffer()
+        except OSError as error:
+            self._on_failure(error)
+
+    def _on_failure(self, error: OSError) -> None:
+        self.failure = error
+        del self._buffer[:]
+        self.on_broken_pipe()
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Words to show, without the characters that would command a terminal."""

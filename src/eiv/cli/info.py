@@ -27,7 +27,7 @@ def info(
 
         header = read_header(model)
         if as_json:
-            typer.echo(_as_json(header))
+            console.out(_as_json(header), highlight=False)
             return
         shown = Table(title=f"{escape(str(model))}", title_justify="left", show_header=False)
         shown.add_column("")

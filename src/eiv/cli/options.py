@@ -22,6 +22,8 @@ _NOT_SETTINGS = (
     "random_state",
     "verbose",
 )  # have an option of their own, or are no text
+_LARGEST_SEED = 2**32 - 1
+_LARGEST_CONFIG = 2**20  # bytes
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class FitOptions:
             raise ValueError("--target is missing: which column is to be predicted?")
         if not 0 <= options.holdout < 1:
             raise ValueError(f"--holdout must be a share of the rows from 0 to below 1, got {options.holdout:g}.")
+        if not 0 <= options.seed <= _LARGEST_SEED:
+            raise ValueError(f"--seed must be a whole number from 0 to {_LARGEST_SEED:,}, got {options.seed}.")
         if options.recipe not in RECIPES:
             raise ValueError(f"--recipe must be one of {', '.join(RECIPES)}, got {options.recipe!r}.")
         _check_settings(options.settings)
@@ -80,6 +84,7 @@ def _parse_settings(texts: Sequence[str] | None) -> dict[str, Any]:
 
 def _read_config(path: Path) -> dict[str, Any]:
     """The options of a TOML file, checked for their names and types."""
+    _check_config_file(path)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
@@ -109,6 +114,14 @@ def _read_config(path: Path) -> dict[str, Any]:
             words = _WORDS.get(name, _WORDS[kinds[name]])
             raise ValueError(f"{path}: {name} must be {words}, got {content[name]!r}.")
     return content
+
+
+def _check_config_file(path: Path) -> None:
+    """Raise a ValueError where a file has no end, or is too large for one of options."""
+    if path.exists() and not path.is_dir() and not path.is_file():
+        raise ValueError(f"{path} is not a plain file.")
+    if path.is_file() and path.stat().st_size > _LARGEST_CONFIG:
+        raise ValueError(f"{path} is not a file of options: it has more than 1 MiB, the limit.")
 
 
 _WORDS = {

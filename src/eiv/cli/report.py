@@ -14,9 +14,11 @@ import typer
 from rich.markup import escape
 
 from eiv.cli.app import app, check_output, console, errors, interruptible, show_warning
-from eiv.io.files import digest_of
+from eiv.io.files import check_links, digest_of, no_links
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from eiv import EiVRegressor
     from eiv.cli.modeltable import ModelTable
     from eiv.report import Sample
@@ -72,7 +74,7 @@ def report(
     ] = False,
     separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not given.")] = None,
     decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the PAGE of a model if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace PAGE if it is there.")] = False,
 ) -> None:
     """Write one self-contained page on a model, or make that of a reproduction or a study again.
 
@@ -90,16 +92,44 @@ def report(
     elif subject.is_dir():
         if data is not None:
             raise ValueError(f"{subject} is a folder of results, which takes no table.")
-        if out is not None:
-            check_output(out, force=True)
-        with interruptible(out or subject / "report.html"):
-            name = _kind_of_results(subject)
-            with _damage(subject):
-                _check_whole(subject, name)
-                page = _PAGES[name](subject, out)
+        page = _of_results(subject, out, force)
     else:
         raise FileNotFoundError(f"There is no model file and no folder {subject}.")
     console.print(f"Report: {escape(str(page))}   ({time.perf_counter() - started:.0f} s)", highlight=False)
+
+
+def _of_results(folder: Path, out: Path | None, force: bool) -> Path:
+    """Make the page of a folder of results again. Those that it has of its own, without `out`, are renewed."""
+    with no_links(folder), interruptible(out or folder / "report.html", force or out is None):
+        name = _kind_of_results(folder)
+        for own in ("report.html", "figures", "claims.csv"):
+            check_links(folder / own)
+        if out is not None:
+            check_links(out)
+            check_output(out, force, *folder.glob("*.csv"), *folder.glob("*.parquet"), folder / "remarks.md")
+            _check_figures(_figures_folder(folder, out, name), folder, force)
+        with _damage(folder):
+            _check_whole(folder, name)
+            return _PAGES[name](folder, out)
+
+
+def _figures_folder(folder: Path, out: Path, name: str) -> Path:
+    """Where the figures of a page go."""
+    if out.suffix == ".md":
+        return out.with_suffix("")
+    return (folder if name == "networks.csv" else out.parent) / "figures"
+
+
+def _check_figures(figures: Path, folder: Path, force: bool) -> None:
+    """Raise a ValueError where figures would replace others, but for those that a folder of results has of its own."""
+    check_links(figures)
+    if not figures.is_dir():
+        if figures.exists():
+            raise ValueError(f"{figures} is there already and is no folder; figures go there.")
+        return
+    own = (folder / "figures").is_dir() and figures.samefile(folder / "figures")
+    if not (own or force) and any(figures.iterdir()):
+        raise ValueError(f"{figures} is there already; use --force to replace figures in it.")
 
 
 def _kind_of_results(folder: Path) -> str:
@@ -140,6 +170,7 @@ def _check_whole(folder: Path, name: str) -> None:
     if not (folder / units_name).is_file():
         return  # which is said where they are read
     table, units = pd.read_csv(folder / name), pd.read_csv(folder / units_name)
+    _check_scores(table, name)
     numbered = [column for column in ("realisation", "network") if column in table]
     found = table[[*keys, *numbered]].drop_duplicates().groupby(keys).size()
     unknown = set(found.index) - set(units[keys].itertuples(index=False, name=None))
@@ -150,6 +181,26 @@ def _check_whole(folder: Path, name: str) -> None:
         where = tuple(unit[key] for key in keys)
         if found.get(where, 0) != wanted:
             raise ValueError(f"{name} has {found.get(where, 0)} of {wanted} networks for {', '.join(map(str, where))}")
+
+
+def _check_scores(table: pd.DataFrame, name: str) -> None:
+    """Raise a ValueError where rows of a study lack a score. Networks whose training diverged have none at all."""
+    without = table[[column for column in _ALWAYS.get(name, ()) if column in table]].isna()
+    lacking = without.any(axis=1)
+    if name == "posteriors.csv":
+        lacking &= ~without.all(axis=1)
+    if lacking.any():
+        raise ValueError(f"{int(lacking.sum())} of {len(table)} rows of {name} lack a score")
+
+
+_ALWAYS = {  # scores that every network has
+    "coverage.csv": (
+        *(f"truth_{kind}_{level}" for level in (0.5, 0.8, 0.95) for kind in ("moment", "quantile")),
+        *("labels_0.95", "rmse", "rmse_ratio", "best_rmse", "clean_rmse", "y_noise", "y_noise_ratio"),
+        *("epistemic", "aleatoric"),
+    ),
+    "posteriors.csv": ("rmse", "label_coverage_total", "nll", "crps", "interval_score", "y_noise"),
+}
 
 
 def _of_reproduction(folder: Path, out: Path | None) -> Path:

@@ -31,6 +31,7 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
 }
 _only_new: ContextVar[frozenset[Path]] = ContextVar("_only_new", default=frozenset())
+_no_links: ContextVar[frozenset[Path]] = ContextVar("_no_links", default=frozenset())
 
 
 @contextlib.contextmanager
@@ -40,6 +41,7 @@ def written_whole(path: Path) -> Iterator[Path]:
     A symbolic link is followed: the file that it points to is written, and the link stays. A file that is replaced
     hands on its permissions. Missing folders are not made, and only plain files are replaced.
     """
+    check_links(path)
     check_plain(path)
     file = Path(os.path.realpath(path))
     if not file.parent.is_dir():
@@ -97,6 +99,27 @@ def only_new(path: Path) -> Iterator[None]:
         yield
     finally:
         _only_new.reset(token)
+
+
+@contextlib.contextmanager
+def no_links(folder: Path) -> Iterator[None]:
+    """Inside the block nothing is written through a symbolic link in `folder`, which may come from somebody else."""
+    token = _no_links.set(_no_links.get() | {Path(os.path.realpath(folder))})
+    try:
+        yield
+    finally:
+        _no_links.reset(token)
+
+
+def check_links(path: Path) -> None:
+    """Raise an OSError where a path leads through a symbolic link in a folder of `no_links`."""
+    full = Path(os.path.abspath(path))
+    for part in (full, *full.parents):
+        folder = Path(os.path.realpath(part.parent))
+        if part.is_symlink() and any(folder.is_relative_to(watched) for watched in _no_links.get()):
+            raise OSError(
+                f"{path} is not written: {part.name} is a symbolic link in a folder of results; remove it first."
+            )
 
 
 def digest_of(path: Path) -> str:

@@ -125,7 +125,7 @@ class Settings:
         None,
     )
     hidden_units: int = of_recipe(
-        v.integer(1, 10**8),
+        v.integer(1, 10**5),
         "h of the paper's network; 128 by default.",
         paper=128,
         default=128,
@@ -156,7 +156,7 @@ class Settings:
         default=None,
     )
     batch_size: int = of_recipe(
-        v.integer(1),
+        v.integer(1, 10**9),
         "rows of a minibatch; 64 by default, more from 5,000 rows on.",
         paper=16,
         default=None,

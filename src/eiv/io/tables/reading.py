@@ -27,7 +27,7 @@ _CSV, _PARQUET = (".csv", ".tsv", ".txt", ".dat"), (".parquet", ".pq")
 _BLOCK = 2**22  # bytes of text, or
 _CHUNK = 2**16  # rows, that are read at once
 _MOST_CELLS = 2 * 10**7  # of an Excel sheet, which is in memory as a whole
-_THOUSANDS = r"[-+]?[1-9][0-9]{0,2}(,[0-9]{3})+"
+_THOUSANDS = {sign: rf"^\s*[-+]?[1-9][0-9]{{0,2}}({re.escape(sign)}[0-9]{{3}})+\s*$" for sign in ",."}
 _MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "null", "none"])
 
 
@@ -119,8 +119,12 @@ class Rows:
 
     def _parsed(self, column: str, text: Any) -> Any:
         text_format = self.source.text_format if self.source is not None else TextFormat(",", ".", "utf-8", ())
+        sign = text_format.decimal
+        if not text_format.is_clear(column):
+            hint = f"which may be thousands. Is {sign!r} its decimal sign? Then use --decimal {sign}"
+            self._refuse(column, text, _THOUSANDS[sign], hint)
         try:
-            if text_format.decimal == ".":
+            if sign == ".":
                 return pc.cast(text, pa.float64())
         except pa.ArrowInvalid:
             pass  # empty cells, spaces, or no numbers: look closer
@@ -128,17 +132,14 @@ class Rows:
         text = pc.utf8_trim_whitespace(text)
         text = pc.if_else(pc.is_in(pc.utf8_lower(text), value_set=_MISSING), pa.scalar(None, text.type), text)
         plain = text
-        if text_format.decimal == ",":  # a point would be a separator of thousands: it is not guessed at
-            if not text_format.is_clear(column):
-                hint = "which may be thousands. Is ',' its decimal sign? Then use --decimal ,"
-                self._refuse(column, text, rf"^{_THOUSANDS}$", hint)
+        if sign == ",":  # a point would be a separator of thousands: it is not guessed at
             plain = pc.replace_substring(pc.replace_substring(text, ".", "_"), ",", ".")
         try:
             return pc.cast(plain, pa.float64())
         except pa.ArrowInvalid:
             row = next(i for i, cell in enumerate(plain) if not _is_parsed(cell))
             value, hint = text[row].as_py(), ""
-            if text_format.decimal == "." and re.fullmatch(r"[-+]?\d+,\d+", value):
+            if sign == "." and re.fullmatch(r"[-+]?\d+,\d+", value):
                 hint = " Is ',' its decimal sign? Then use --decimal ,"
             raise self._refusal(column, row, value, f"not a number.{hint}") from None
 

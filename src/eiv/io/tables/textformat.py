@@ -7,7 +7,7 @@ import csv
 import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,8 @@ _LINES = 50
 _MOST_COLUMNS = 100_000
 _SEPARATORS = ("\t", ";", "|", ",")  # where two part the lines alike, the first one
 _THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(,\d{3})+\s*")
+_POINT_THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*")
+_BOTH = re.compile(r"\s*[-+]?\d{1,3}(\.\d{3})+,\d+\s*")  # thousands with points, and a decimal comma
 _COMMA, _POINT = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*"), re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
 
 
@@ -27,7 +29,7 @@ class TextFormat:
 
     `n_rows` is the number of rows below the header, counted without a parser, and `n_spanning` how many of them span
     several lines. `decimal_commas` are the columns in which the first lines show a decimal comma that cannot be one of
-    thousands; None where the decimal sign was given.
+    thousands, and `decimal_points` those with such a point; None where the decimal sign was given.
     """
 
     separator: str
@@ -38,6 +40,7 @@ class TextFormat:
     n_rows: int = 0
     n_spanning: int = 0
     decimal_commas: frozenset[str] | None = None
+    decimal_points: frozenset[str] | None = None
 
     @classmethod
     def of(cls, path: Path, separator: str | None = None, decimal: str | None = None) -> TextFormat:
@@ -58,21 +61,28 @@ class TextFormat:
             raise TableError(f"{path} has {len(rows[0]):,} columns; {_MOST_COLUMNS:,} are the most.")
         if found == decimal and not _has(_COMMA, rows[1:]):  # but in quotes
             raise TableError(f"{path}: {found!r} cannot be both the separator and the decimal sign.")
-        columns, commas = _columns(rows), None if decimal else _decimal_commas(rows)
         return cls(
             separator=found,
             decimal=decimal or _decimal(rows[1:]),
             encoding=scan.encoding,
-            columns=columns,
+            columns=_columns(rows),
             header=tuple(rows[0]),
             n_rows=scan.n_rows - 1,
             n_spanning=scan.n_spanning,
-            decimal_commas=commas,
+            decimal_commas=None if decimal else _showing(rows, _is_comma_for_certain),
+            decimal_points=None if decimal else _showing(rows, _is_decimal_point),
         )
 
     def is_clear(self, column: str) -> bool:
-        """Whether a cell such as `1,234` in this column can be read in one way only, where the comma is decimal."""
-        return self.decimal_commas is None or column in self.decimal_commas
+        """Whether a cell such as `1,234`, or `1.234` where the point is decimal, can be read in one way only.
+
+        A point can be one of thousands where some column of the table has decimal commas.
+        """
+        if self.decimal_commas is None or self.decimal_points is None:
+            return True
+        if self.decimal == ",":
+            return column in self.decimal_commas
+        return not self.decimal_commas or column in self.decimal_points
 
     def line_of(self, path: Path, row: int) -> int:
         """The line of the file on which data row `row`, from 0, begins."""
@@ -145,16 +155,22 @@ def _decimal(rows: list[list[str]]) -> str:
     return "," if any(_is_decimal_comma(cell) for row in rows for cell in row) and not _has(_POINT, rows) else "."
 
 
-def _decimal_commas(rows: list[list[str]]) -> frozenset[str]:
-    """The columns that show a decimal comma for certain."""
+def _showing(rows: list[list[str]], test: Callable[[str], bool]) -> frozenset[str]:
+    """The columns with a cell that passes a test."""
     names = [name.strip(" \t") for name in rows[0]]
-    return frozenset(
-        name for row in rows[1:] for name, cell in zip(names, row, strict=False) if _is_decimal_comma(cell)
-    )
+    return frozenset(name for row in rows[1:] for name, cell in zip(names, row, strict=False) if test(cell))
 
 
 def _is_decimal_comma(cell: str) -> bool:
     return bool(_COMMA.fullmatch(cell)) and not _THOUSANDS.fullmatch(cell)
+
+
+def _is_comma_for_certain(cell: str) -> bool:
+    return _is_decimal_comma(cell) or bool(_BOTH.fullmatch(cell))
+
+
+def _is_decimal_point(cell: str) -> bool:
+    return bool(_POINT.fullmatch(cell)) and not _POINT_THOUSANDS.fullmatch(cell)
 
 
 def _has(kind: re.Pattern[str], rows: list[list[str]]) -> bool:
