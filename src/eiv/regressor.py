@@ -126,7 +126,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Examples:
         >>> from eiv.datasets import simulate
         >>> data = simulate("linear", random_state=0)
-        >>> model = EiVRegressor(x_err=0.1, epochs=20, random_state=0).fit(data.X, data.y)
+        >>> model = EiVRegressor(x_err=0.1, hidden_units=32, epochs=5, random_state=0).fit(data.X, data.y)
         >>> mean, std = model.predict(data.X[:3], return_std=True)
         >>> p = model.predict_distribution(data.X[:3])
         >>> p.epistemic.shape, p.aleatoric.shape, p.noise.shape

@@ -65,7 +65,7 @@ def evaluate_models(problem: Problem, models: Sequence[EiVRegressor]) -> Evaluat
         >>> from eiv.experiments.paper.problems import problem
         >>> linear = problem("linear", seed=0, n_networks=2)
         >>> rows = [train for train, _ in linear.splits]
-        >>> models = fit_splits(EiVRegressor(0.1, epochs=1, n_theta=4), linear.X, linear.y, rows)
+        >>> models = fit_splits(EiVRegressor(0.1, recipe="paper", epochs=1, n_theta=4), linear.X, linear.y, rows)
         >>> sorted(evaluate_models(linear, models).networks["estimator"].unique())
         ['literal', 'unbiased']
 
