@@ -511,9 +511,13 @@ def test_an_interrupted_study_keeps_what_is_finished(folder):
 
 
 def test_too_little_memory_is_one_sentence(folder, run, monkeypatch):  # noqa: F811
-    petabyte = ("--set", "hidden_units=16000000")
-    status, _, err = run("fit", "d.csv", *FIT, *QUICK, *petabyte, "-o", "m.eiv")
-    assert (status, err.count("\n")) == (2, 1)
+    def limited():
+        resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
+
+    wide = ("--set", "hidden_units=50000")  # ten gigabytes for one layer
+    process = command("fit", "d.csv", *FIT, *QUICK, *wide, "-o", "m.eiv", first=limited)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err.count("\n")) == (2, 1)
     assert err.startswith("error: There is not enough memory")
     assert not (folder / "m.eiv").exists()
 

@@ -331,7 +331,7 @@ TABLE_OF_ONE_NUMBER = {"type": "table", "values": 1.0, "index": LABELS, "columns
         (setting("fudge", 1), r"settings \['fudge'\] are not known"),
         (setting("n_hidden", 10**12), "n_hidden must be .* at most 100, got 1000000000000"),
         (setting("n_hidden", 7), "n_hidden is 7, but there are weights of 2 layers"),
-        (setting("hidden_units", 10**8), "not have the sizes"),
+        (setting("hidden_units", 10**5), "not have the sizes"),
         (setting("hidden_units", 10**30), "bad.eiv"),
         (setting("hidden_units", "many"), "hidden_units must be"),
         (setting("x_err", {"type": "os.system"}), "'os.system' is not a type of setting"),
