@@ -400,6 +400,8 @@ def altered(content, name, values):
         ("x/scale", [0.0, 1.0], "x/scale above zero"),
         ("y/shift", [np.nan], "y/shift must be finite"),
         ("y/scale", [np.inf], "y/scale above zero and finite"),
+        ("likelihood/y_noise", [-1.0], "noise of its likelihood must be above zero"),
+        ("likelihood/y_noise", [np.nan], "state of its likelihood must be finite"),
         ("x_err", [-0.1, 0.1], "x_err"),
         ("network/0.bias", [np.nan, 0.0], "some of its weights are no finite numbers"),
         ("network/0.bias", [np.inf, 0.0], "some of its weights are no finite numbers"),
@@ -407,7 +409,7 @@ def altered(content, name, values):
     ],
 )
 def test_numbers_that_no_fit_gives_are_refused(small, tmp_path, name, values, message):
-    kind = np.float32 if name.startswith("network/") else np.float64
+    kind = np.float32 if name.startswith(("network/", "likelihood/")) else np.float64
     (tmp_path / "bad.eiv").write_bytes(altered(small, name, np.array(values, kind)))
     with pytest.raises(ModelFileError, match=message):
         EiVRegressor.load(tmp_path / "bad.eiv")

@@ -100,7 +100,8 @@ class FittedModel:
         input_prior: pi(zeta), where it was learned as it was found.
         posterior: q_phi of the S networks.
         likelihood: p(y | f) of each of them, as it was fitted, in the units that they see.
-        weights: `S`, the share of each network in the pool; they add up to one.
+        weights: `S`, the share of each network in the pool; they add up to one. So far all are equal, as the moments
+            of a prediction take them.
         x_err: the error that prediction takes where none is given, `n_x` or `n_x x n_x`; None after a fit with an error
             for each row.
         n_features: n_x.

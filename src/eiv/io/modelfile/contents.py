@@ -19,7 +19,7 @@ from eiv.inputs.errors import check_x_err
 from eiv.io.modelfile.container import ModelFileError
 from eiv.io.modelfile.encoding import Arrays, decode, encode
 from eiv.io.modelfile.header import FORMAT, check_settings
-from eiv.likelihoods import Likelihood
+from eiv.likelihoods import Likelihood, NormalLikelihood
 from eiv.model import FittedModel, Names, Record
 from eiv.networks import paper_network
 from eiv.posteriors import WeightPosterior
@@ -146,8 +146,10 @@ def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPost
     wanted = {name: tuple(value.shape) for name, value in likelihood.state.items()}
     if {name: value.shape for name, value in state.items()} != wanted:
         raise ValueError("the state of its likelihood does not have the sizes that its settings ask for")
-    if not all(value.dtype.kind == "f" and (value > 0).all() and np.isfinite(value).all() for value in state.values()):
-        raise ValueError("the state of its likelihood must be finite and above zero")
+    if not all(value.dtype.kind == "f" and np.isfinite(value).all() for value in state.values()):
+        raise ValueError("the state of its likelihood must be finite numbers")
+    if isinstance(likelihood, NormalLikelihood) and any((value <= 0).any() for value in state.values()):
+        raise ValueError("the noise of its likelihood must be above zero")
     return likelihood.with_state({name: torch.from_numpy(value).to(like.device) for name, value in state.items()})
 
 
