@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 from eiv import EiVRegressor
+from eiv.cli.options import FitOptions
 from eiv.io.modelfile import read_header
 from eiv.io.tables import reading
 from eiv.report.words import verdict
@@ -485,14 +486,13 @@ def test_interrupted(model, kind):
     assert {path.name for path in model.iterdir()} <= {"d.csv", "m.eiv", "large.csv"}
 
 
-def test_interrupted_before_anything_is_read(folder):
-    """A named pipe as the file of options: who opens it for writing knows that the command reads it."""
-    os.mkfifo("fit.toml")
-    process = command("fit", "d.csv", "--config", "fit.toml", "-o", "m.eiv")
-    with open("fit.toml", "w"):
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "interrupted: m.eiv was not written, nothing else is left.\n")
+def test_interrupted_before_anything_is_read(folder, run, monkeypatch):  # noqa: F811
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FitOptions, "of", interrupted)
+    status, _, err = run("fit", "d.csv", "-o", "m.eiv")
+    assert (status, err) == (130, "interrupted: m.eiv was not written, nothing else is left.\n")
 
 
 def test_an_interrupted_study_keeps_what_is_finished(folder):
