@@ -58,9 +58,10 @@ class TrainingTable:
             kept = ErrorSpec.parse(options.x_err_of_file, features, source.columns).terms
             spec = ErrorSpec.parse(options.x_err, features, source.columns, kept)
             y_spec = None if options.y_err is None else ErrorSpec({target: _y_term(options.y_err, source)})
-        rows = read_rows(source)
-        numbers = {name: rows.numbers(name) for name in (*features, target)}
         columns = (*spec.columns, *(y_spec.columns if y_spec else ()))
+        groups = () if options.groups is None else (options.groups,)
+        rows = read_rows(source, (*features, target, *columns, *groups))
+        numbers = {name: rows.numbers(name) for name in (*features, target)}
         used = numbers | {name: rows.numbers(name) for name in columns}
         good, missing = usable(used), Missing.of(used)
         missing.check(source, options.drop_missing)

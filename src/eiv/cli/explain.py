@@ -112,7 +112,7 @@ def _row(table: ModelTable, number: int) -> tuple[Rows, int]:
     from eiv.io.tables import Rows, TableError  # noqa: PLC0415
 
     chosen, n_rows = None, 0
-    for rows in table.source.chunks():
+    for rows in table.source.chunks(table.columns):
         n_rows = rows.first + len(rows)
         if rows.first < number <= n_rows:
             chosen = Rows(table.source, rows.cells.slice(number - 1 - rows.first, 1), number - 1)

@@ -286,7 +286,7 @@ def _sample(table: ModelTable, drop_missing: bool) -> Sample:
 
     pieces: list[Sample] = []
     step = 1
-    for rows, good in table.chunks(drop_missing):
+    for rows, good in table.chunks(drop_missing, (*table.columns, *table.labels)):
         X, X_err = table.inputs(rows, good)
         y = np.column_stack([rows.numbers(name)[good] for name in table.labels]) if table.labels else None
         y_err = table.label_errors.values(rows, good)
