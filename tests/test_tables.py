@@ -271,6 +271,15 @@ def test_a_header_that_is_longer_than_the_sample(tmp_path):
     assert open_table(written(tmp_path, quoted)).columns[-1] == "column number 8999\nin mm"
 
 
+def test_the_limit_of_names(tmp_path):
+    name = "x" * 131_072
+    assert open_table(written(tmp_path, f"a,{name}\n1,2\n")).columns == ("a", name)
+    with pytest.raises(
+        TableError, match=r"t\.csv: the names of its columns cannot be read; each may have 131,072 char"
+    ):
+        open_table(written(tmp_path, f"a,{name}x\n1,2\n"))
+
+
 def test_the_first_latin_1_byte_may_come_late(tmp_path):
     text = "a;b\n" + 500_000 * "1,5;x\n" + "2,5;µ\n"
     source = open_table(written(tmp_path, text.encode("latin-1")))
@@ -674,6 +683,14 @@ def test_every_command_says_how_many_rows_span_lines(tmp_path, monkeypatch, run)
         ('t,a\n"x,1\ny",n/a\n', "line 2: a quote opens and joins 2 lines"),
         ('a,t\n1,"x\n2,"y"\n', "line 2: a quote opens and is closed in a later line, in the middle of a cell"),
         ('"a"\n"""\n""\n"2"\n', "line 2: a quote opens and is closed in a later line"),
+        ('a,t\n1,"x\n2,y,z\n3,w"\n', "line 2: a quote opens and joins 3 lines, of which line 3 begins as a row"),
+        ('a,t\n0,v\n1,"x,y\n3,z,w"\n', "line 3: a quote opens and joins 2 lines, of which line 4 begins as a row"),
+        ('a,t,b\n1,"x\n2,y",6\n', "line 2: a quote opens and joins 2 lines, of which line 3 begins as a row"),
+        ('a,t,b\n1,"x,2\n,y,z",6\n', "line 2: a quote opens and joins 2 lines, of which line 3 begins as a row"),
+        ('t,a,b\n"x,1,2\ny,3\nz",5,6\n', "line 2: a quote opens and joins 3 lines, of which line 3 begins as a row"),
+        ('t;a\n"x;y;1\nz";5\n', "line 2: a quote opens and joins 2 lines, of which line 3 begins as a row"),
+        ('a,"t\n1,x,y"\n2,z\n', "line 1: a quote opens and joins 2 lines, of which line 2 begins as a row"),
+        ('t,a,u\n"x\ny",5,"v\nw,6,z,1"\n', "line 2: a quote opens and joins 3 lines, of which line 4 begins as a row"),
     ],
 )
 def test_quotes_that_join_rows(text, message, tmp_path, monkeypatch):
@@ -692,6 +709,9 @@ def test_quotes_that_join_rows(text, message, tmp_path, monkeypatch):
         ('a,t,b\n1,"2,3\n4",5\n', 1, 1),  # numbers, but not as many cells
         ('"a\n(mm)","t\n"\n1,x\n', 1, 0),
         ('a,t,u\n1,"x\ny","x\ny"\n', 1, 1),
+        ('a,t,b\n1,"x, y\nv, 2, z",5\n', 1, 1),  # more cells, but text where the row has a number
+        ('t,a\n"x, y\nv, w",5\n', 1, 1),
+        ('a,t,u\n1,"x\n2",y\n', 1, 1),  # a number, but no further cell
     ],
 )
 def test_text_of_several_lines(text, n_rows, n_spanning, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
 from typing import Any
 
@@ -41,6 +42,8 @@ def _status() -> Any:
     except SystemExit as end:
         return end.code or 0
     except (ValueError, TypeError, ArithmeticError, OSError) as error:
+        if _is_of_help(error):
+            error = OSError(f"stdout could not be written: {os.strerror(getattr(error, 'errno', None) or 0)}.")
         complain(error)
         return 2
     except (MemoryError, RuntimeError) as error:
@@ -49,6 +52,12 @@ def _status() -> Any:
         complain("There is not enough memory for this: take fewer rows, fewer networks or a smaller network.")
         return 2
     return 0
+
+
+def _is_of_help(error: Exception) -> bool:
+    """Whether typer, which writes its help itself, could not write it."""
+    places = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return isinstance(error, OSError) and places[-1].partition(".")[0] in ("rich", "typer", "click")
 
 
 def _is_lack_of_memory(error: Exception) -> bool:

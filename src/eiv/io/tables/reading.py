@@ -30,6 +30,7 @@ _BLOCK = 2**22  # bytes of text, or
 _CHUNK = 2**16  # rows, that are read at once
 _MOST_CELLS = 2 * 10**7  # of an Excel sheet, which is in memory as a whole
 _THOUSANDS = {sign: rf"^\s*[-+]?[1-9][0-9]{{0,2}}({re.escape(sign)}[0-9]{{3}})+\s*$" for sign in ",."}
+_LISTED = 30
 _MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "null", "none"])
 
 
@@ -362,8 +363,12 @@ def check_columns(source: Source, names: Sequence[str], what: str) -> None:
     """Raise a `TableError` where a column is not there."""
     for name in names:
         if name not in source.columns:
-            known = ", ".join(source.columns[:30]) + (", ..." if len(source.columns) > 30 else "")
-            raise TableError(f"{source.path} has no column {name!r} ({what}); it has: {known}.")
+            raise TableError(f"{source.path} has no column {name!r} ({what}); it has: {listed(source.columns)}.")
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, for a sentence."""
+    return ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
 
 
 def _numbered(source: Source, tables: Any, counted: str) -> Iterator[Rows]:
