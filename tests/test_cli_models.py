@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from eiv import EiVRegressor
+from eiv.cli import data
 from eiv.io.modelfile import read_header
 from eiv.io.tables import reading
 from eiv.report.words import verdict
@@ -78,6 +79,21 @@ def test_fit_says_what_it_understood_and_what_came_out(folder, run):  # noqa: F8
     held_out = notes["holdout"]["rows"]
     sizes = rows()["batch"].value_counts()
     assert any(held_out in (sizes.iloc[i], sizes.iloc[i] + sizes.iloc[j]) for i in range(6) for j in range(6) if i != j)
+
+
+def test_a_wide_table_is_shown_in_short(folder, run, monkeypatch):  # noqa: F811
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(12, 151)), columns=[f"c{i}" for i in range(151)])
+    table.to_csv("wide.csv", index=False)
+    spreads, asked = data.TrainingTable.spreads, []
+    monkeypatch.setattr(data.TrainingTable, "spreads", property(lambda self: asked.append(1) or spreads.fget(self)))
+    status, out, _ = run("fit", "wide.csv", "--target", "c0", *QUICK, "-o", "w.eiv")
+    assert status == 0
+    assert "│ c100 " in out
+    assert "│ c101 " not in out
+    assert "and 50 more features" in out
+    assert len(asked) < 5, "each takes as long as the table is wide"
+    status, out, _ = run("fit", "wide.csv", "--target", "c0", "--feature", "c1", *QUICK, "-o", "n.eiv")
+    assert "and 50 more columns that are left out" in out
 
 
 def test_predictions_are_those_of_the_library(model, run):  # noqa: F811

@@ -463,13 +463,15 @@ def test_results_cut_off_after_any_line(tmp_path, made_up_run, table):
             Tables.read(tmp_path)
 
 
-def test_interrupted_while_the_commands_are_loaded():
+@pytest.mark.parametrize("name", ["typer", "warnings"])
+def test_interrupted_while_the_commands_are_loaded(name):
     """In the first tenths of a second nothing but imports has been done."""
-    code = """
+    code = f"""
+        import eiv
         import builtins
         load = builtins.__import__
         def interrupt(name, *args, **kwargs):
-            if name == "typer":
+            if name == "{name}":
                 raise KeyboardInterrupt
             return load(name, *args, **kwargs)
         builtins.__import__ = interrupt

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import traceback
-import warnings
-from typing import Any
 
 try:
+    import os
+    import traceback
+    import warnings
+    from typing import Any
+
     from eiv.cli import datasets, explain, fit, info, predict, report, reproduce, study  # noqa: F401  (each adds its command)
     from eiv.cli.app import app, complain, ending_signals, replace_unknown_characters, show_warning
     from eiv.cli.app import console as console

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from eiv.cli.options import FitOptions
     from eiv.io.tables import Source
 
+_MOST_SHOWN = 100  # features, and other columns
 _LEAST_HELD_OUT = 5  # rows from which on scores say something
 
 
@@ -216,17 +218,25 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
     shown = Table(title=f"{printable(data)}: {printable(n_rows)}", title_justify="left")
     for heading in ("column", "taken as", "error", "spread"):
         shown.add_column(heading, overflow="fold")
-    for (name, term), spread in zip(table.spec.terms.items(), table.spreads.values(), strict=True):
-        shown.add_row(printable(name), "feature", printable(term), f"{spread:.4g}")
-    for name, why in table.left_out.items():
+    spreads = table.spreads
+    for name, term in itertools.islice(table.spec.terms.items(), _MOST_SHOWN):
+        shown.add_row(printable(name), "feature", printable(term), f"{spreads[name]:.4g}")
+    _add_rest(shown, "features", len(spreads))
+    for name, why in itertools.islice(table.left_out.items(), _MOST_SHOWN):
         known = of_target = ""
         if name == options.target:
             known = "" if table.y_spec is None else str(table.y_spec.terms[name])
             of_target = f"{table.y.std():.4g}"
         shown.add_row(printable(name), printable(why), printable(known), of_target)
+    _add_rest(shown, "columns that are left out", len(table.left_out))
     console.print(shown)
     if table.spec.is_exact:
         console.print("No errors of the inputs were given (--x-err), so they are taken as exact.")
+
+
+def _add_rest(shown: Table, what: str, n: int) -> None:
+    if n > _MOST_SHOWN:
+        shown.add_row(f"and {n - _MOST_SHOWN:,} more {what}", "", "", "")
 
 
 def _show_rows(source: Source, table: TrainingTable, n_fitted: int) -> None:
