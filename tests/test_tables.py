@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import struct
+import sys
 import time
 import tracemalloc
 import zipfile
@@ -31,6 +32,7 @@ from eiv.io.tables import (
     workbooks,
 )
 from eiv.io.tables.reading import check_columns, read_rows
+from processes import ended
 from test_cli import run  # noqa: F401  (a fixture)
 
 TEXTS = {
@@ -470,6 +472,41 @@ def test_a_row_group_that_is_too_large(tmp_path, monkeypatch):
     ):
         read_rows(open_table(path))
     assert len(read_rows(open_table(path), ["a"])) == 200
+
+
+DAMAGED = """
+import io, pathlib, struct, sys
+import pyarrow as pa, pyarrow.parquet
+from eiv.io.tables import TableError, open_table, rowgroups
+from eiv.io.tables.reading import read_rows
+rowgroups._PIECE = 1
+sink = io.BytesIO()
+pyarrow.parquet.write_table(pa.table({"f": [1.5, None, 2.0], "t": ["1", "x", None]}), sink, compression="none")
+good, path = sink.getvalue(), pathlib.Path(sys.argv[1])
+for place in range(len(good) - 8 - struct.unpack("<I", good[-8:-4])[0], len(good) - 8):
+    path.write_bytes(good[:place] + bytes([good[place] ^ 2]) + good[place + 1:])
+    try:
+        read_rows(open_table(path))
+    except TableError:
+        pass
+"""
+
+
+def test_damaged_metadata_do_not_end_the_process(tmp_path):
+    """As they would where pyarrow is asked for the sizes of columns that it cannot read."""
+    status, _, err = ended(sys.executable, "-c", DAMAGED, tmp_path / "t.parquet")
+    assert status == 0, err
+
+
+def test_a_dictionary_without_its_texts(tmp_path, monkeypatch):
+    """As a damaged file has it: what its cells point to must not be looked up."""
+    parquet(tmp_path / "t.parquet", pa.array(["x", "y"]).dictionary_encode())
+    source = open_table(tmp_path / "t.parquet")
+    empty = pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array([], pa.string()), safe=False)
+    batch = pa.record_batch({"a": [0.0, 1.0], "t": empty, "y": [0.0, 1.0]})
+    monkeypatch.setattr(reading.pyarrow.parquet.ParquetFile, "iter_batches", lambda *args, **kwargs: iter([batch]))
+    with pytest.raises(TableError, match=r"t\.parquet cannot be read as Parquet: .*out of bounds"):
+        read_rows(source)
 
 
 def test_columns_with_points_and_parts(tmp_path):

@@ -267,9 +267,10 @@ class _ParquetSource:
         try:
             with self.path.open("rb") as stream, pyarrow.parquet.ParquetFile(stream) as file:
                 n_rows = rows_at_once(self.path, file, names, _CHUNK)
-                batches = (pa.table(batch).select(names) for batch in file.iter_batches(n_rows, columns=names))
-                yield from _numbered(self, batches, "it is said to have {:,}. Is it damaged?")
-        except (pa.ArrowException, OSError, UnicodeError) as error:
+                batches = map(_checked, file.iter_batches(n_rows, columns=None if columns is None else names))
+                tables = (pa.table(batch).select(names) for batch in batches)
+                yield from _numbered(self, tables, "it is said to have {:,}. Is it damaged?")
+        except (pa.ArrowException, OSError, UnicodeError, KeyError) as error:  # two lists of names that differ
             raise TableError(f"{self.path} cannot be read as Parquet: {_first_line(error)}") from error
 
     def _read(self, look: Callable[[Any], Any]) -> Any:
@@ -402,6 +403,14 @@ def _is_parsed(cell: Any) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def _checked(batch: Any) -> Any:
+    """The same rows; an `ArrowInvalid` where a cell points to something that is not there."""
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type) or pa.types.is_nested(column.type):
+            column.validate(full=True)
+    return batch
 
 
 def plain(values: Any) -> Any:
