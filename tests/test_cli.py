@@ -53,6 +53,9 @@ def test_datasets_lists_all_thirteen(run, monkeypatch, tmp_path):
     assert f"The files are in {tmp_path}." in out
 
 
+LARGE_SEED = "--seed must be a whole number from 0 to 4,294,967,295, got 4294967296.\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -62,6 +65,9 @@ def test_datasets_lists_all_thirteen(run, monkeypatch, tmp_path):
         (["report", "."], "holds no results: none of networks.csv, coverage.csv, posteriors.csv"),
         (["report", "nowhere"], "There is no model file and no folder nowhere"),
         (["reproduce", "--seed", "-1"], "equal to 0"),
+        (["reproduce", "--seed", "4294967296"], f"error: {LARGE_SEED}"),
+        (["study", "coverage", "--seed", "4294967296"], f"error: {LARGE_SEED}"),
+        (["study", "posteriors", "--seed", "4294967296"], f"error: {LARGE_SEED}"),
         (["study", "posteriors", "--families", "swag,dropout"], "got 'dropout'"),
         (["fry"], "fry"),
     ],

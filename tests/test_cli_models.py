@@ -7,7 +7,6 @@ import pickle
 import re
 import resource
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,10 +16,11 @@ import pandas as pd
 import pytest
 
 from eiv import EiVRegressor
-from eiv.cli.options import FitOptions
+from eiv.cli import data
 from eiv.io.modelfile import read_header
 from eiv.io.tables import reading
 from eiv.report.words import verdict
+from processes import MAIN, command, ended
 from test_cli import run  # noqa: F401  (a fixture)
 from test_modelfile import forged
 
@@ -79,6 +79,21 @@ def test_fit_says_what_it_understood_and_what_came_out(folder, run):  # noqa: F8
     held_out = notes["holdout"]["rows"]
     sizes = rows()["batch"].value_counts()
     assert any(held_out in (sizes.iloc[i], sizes.iloc[i] + sizes.iloc[j]) for i in range(6) for j in range(6) if i != j)
+
+
+def test_a_wide_table_is_shown_in_short(folder, run, monkeypatch):  # noqa: F811
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(12, 151)), columns=[f"c{i}" for i in range(151)])
+    table.to_csv("wide.csv", index=False)
+    spreads, asked = data.TrainingTable.spreads, []
+    monkeypatch.setattr(data.TrainingTable, "spreads", property(lambda self: asked.append(1) or spreads.fget(self)))
+    status, out, _ = run("fit", "wide.csv", "--target", "c0", *QUICK, "-o", "w.eiv")
+    assert status == 0
+    assert "│ c100 " in out
+    assert "│ c101 " not in out
+    assert "and 50 more features" in out
+    assert len(asked) < 5, "each takes as long as the table is wide"
+    status, out, _ = run("fit", "wide.csv", "--target", "c0", "--feature", "c1", *QUICK, "-o", "n.eiv")
+    assert "and 50 more columns that are left out" in out
 
 
 def test_predictions_are_those_of_the_library(model, run):  # noqa: F811
@@ -443,42 +458,24 @@ def test_verdict(aleatoric, words):
     assert "(these rows)" in verdict(scores, "these rows", exact=False)
 
 
-def hears_interrupts():
-    """Undo what a process inherits that was started from a shell in the background: it ignores Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def command(*arguments, first=hears_interrupts):
-    """The command line in a process of its own, which begins with `first`."""
-    code = "from eiv.cli import main; main()"
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        preexec_fn=first,  # noqa: PLW1509  (no threads here)
-    )
-
-
 @pytest.mark.parametrize("kind", ["fit", "predict"])
 def test_interrupted(model, kind):
     before = (model / "m.eiv").read_bytes()
     if kind == "fit":
-        process = command("fit", "d.csv", *FIT, "--set", "epochs=1000000", "-o", "m.eiv", "--force")
-        process.stdout.readline()  # it has said what it understood
+        arguments = ("fit", "d.csv", *FIT, "--set", "epochs=1000000", "-o", "m.eiv", "--force")
         kept = "m.eiv is as it was before"
     else:
         pd.concat([rows(1000)] * 1000).to_csv("large.csv", index=False)
-        process = command("predict", "m.eiv", "large.csv", "-o", "p.csv")
+        arguments = ("predict", "m.eiv", "large.csv", "-o", "p.csv")
         kept = "p.csv was not written"
-        deadline = time.monotonic() + 60
-        while not list(model.glob(".*.eiv-part")) and time.monotonic() < deadline:
-            time.sleep(0.05)
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    with command(*arguments) as process:
+        if kind == "fit":
+            process.stdout.readline()  # it has said what it understood
+        else:
+            wait_for(model, ".*.eiv-part")
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert kept in err
     assert "Traceback" not in err
@@ -486,23 +483,43 @@ def test_interrupted(model, kind):
     assert {path.name for path in model.iterdir()} <= {"d.csv", "m.eiv", "large.csv"}
 
 
-def test_interrupted_before_anything_is_read(folder, run, monkeypatch):  # noqa: F811
-    def interrupted(*_):
-        raise KeyboardInterrupt
+def wait_for(folder, pattern):
+    deadline = time.monotonic() + 60
+    while not list(folder.glob(pattern)) and time.monotonic() < deadline:
+        time.sleep(0.05)
 
-    monkeypatch.setattr(FitOptions, "of", interrupted)
-    status, _, err = run("fit", "d.csv", "-o", "m.eiv")
-    assert (status, err) == (130, "interrupted: m.eiv was not written, nothing else is left.\n")
+
+READS_OPTIONS = """
+import time
+from eiv.cli import main, options
+def read(*_):
+    print("reading", flush=True)
+    time.sleep(60)
+options.FitOptions.of = read
+main()
+"""
+
+
+def test_interrupted_before_anything_is_read(folder):
+    with command("fit", "d.csv", "-o", "m.eiv", code=READS_OPTIONS) as process:
+        assert process.stdout.readline() == "reading\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "interrupted: m.eiv was not written, nothing else is left.\n")
+
+
+def test_a_named_pipe_with_options_is_not_waited_for(folder):
+    os.mkfifo("fit.toml")
+    status, _, err = ended(sys.executable, "-c", MAIN, "fit", "d.csv", "--config", "fit.toml", "-o", "m.eiv")
+    assert (status, err) == (2, "error: fit.toml is not a plain file.\n")
 
 
 def test_an_interrupted_study_keeps_what_is_finished(folder):
     few = ("--data-sets", "linear", "--families", "bernoulli_dropout,mean_field,swag", "--networks", "1")
-    process = command("study", "posteriors", *few, "--epochs-share", "0.05", "--out", "s")
-    deadline = time.monotonic() + 60
-    while not list(folder.glob("s/stacks/*.json")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    with command("study", "posteriors", *few, "--epochs-share", "0.05", "--out", "s") as process:
+        wait_for(folder, "s/stacks/*.json")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err.endswith("interrupted: finished units are kept in s, and the same command goes on there.\n")
     assert "Traceback" not in err
@@ -515,9 +532,10 @@ def test_too_little_memory_is_one_sentence(folder, run, monkeypatch):  # noqa: F
         resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30))
 
     wide = ("--set", "hidden_units=50000")  # ten gigabytes for one layer
-    process = command("fit", "d.csv", *FIT, *QUICK, *wide, "-o", "m.eiv", first=limited)
-    _, err = process.communicate(timeout=60)
-    assert (process.returncode, err.count("\n")) == (2, 1)
+    status, _, err = ended(
+        sys.executable, "-c", MAIN, "fit", "d.csv", *FIT, *QUICK, *wide, "-o", "m.eiv", first=limited
+    )
+    assert (status, err.count("\n")) == (2, 1)
     assert err.startswith("error: There is not enough memory")
     assert not (folder / "m.eiv").exists()
 
@@ -541,9 +559,8 @@ def test_a_limit_on_the_size_of_files(model, kind, target):
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
-    process = command(*full_disk(kind, target), first=limit)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 2, err
+    status, _, err = ended(sys.executable, "-c", MAIN, *full_disk(kind, target), first=limit)
+    assert status == 2, err
     kept = "it is as it was before" if target == "m.eiv" else "nothing is left of it"
     assert err == f"error: {target} could not be written, {kept}: File too large.\n"
     assert sorted(path.name for path in model.iterdir()) == ["d.csv", "large.csv", "m.eiv"]
@@ -563,7 +580,7 @@ MOUNT = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
 def can_mount():
     """Whether a process may mount a disk of its own."""
     try:
-        return subprocess.run([*MOUNT, "mount -t tmpfs none /mnt"], capture_output=True, check=False).returncode == 0
+        return ended(*MOUNT, "mount -t tmpfs none /mnt")[0] == 0
     except OSError:
         return False
 
@@ -575,7 +592,8 @@ def test_full_disk(model, kind, name):
     pd.concat([rows(1000)] * 10).to_csv("large.csv", index=False)
     (model / "disk").mkdir()
     script = """mount -t tmpfs -o size=64k none disk; "$@"; echo "status $?"; ls -A disk"""
-    arguments = [sys.executable, "-c", "from eiv.cli import main; main()", *full_disk(kind, f"disk/{name}")]
-    shown = subprocess.run([*MOUNT, script, "sh", *arguments], capture_output=True, text=True, check=True)
-    assert shown.stderr == f"error: disk/{name} could not be written, nothing is left of it: No space left on device.\n"
-    assert shown.stdout.endswith("status 2\n")
+    arguments = [sys.executable, "-c", MAIN, *full_disk(kind, f"disk/{name}")]
+    status, out, err = ended(*MOUNT, script, "sh", *arguments)
+    assert err == f"error: disk/{name} could not be written, nothing is left of it: No space left on device.\n"
+    assert out.endswith("status 2\n")
+    assert status == 0

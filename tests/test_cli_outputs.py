@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import stat
-import subprocess
 import sys
 import textwrap
 import time
@@ -19,13 +18,15 @@ from eiv import EiVRegressor
 from eiv.datasets import SIMULATED
 from eiv.experiments.paper.tables import Tables
 from eiv.io.modelfile import read_header
+from processes import command, ended
 from test_cli import run  # noqa: F401  (a fixture)
-from test_cli_models import FIT, QUICK, command, folder, hears_interrupts, model, rows  # noqa: F401  (fixtures)
+from test_cli_models import FIT, QUICK, folder, model, rows  # noqa: F401  (fixtures)
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]])
 def test_outputs_that_are_no_plain_files_are_refused(model, run, force):  # noqa: F811
     os.mkfifo("pipe.csv")
+    reader = os.open("pipe.csv", os.O_RDONLY | os.O_NONBLOCK)  # else who opens it to write waits for ever
     Path("device.csv").symlink_to("/dev/full")
     for name, what in (("pipe.csv", "a named pipe"), ("device.csv", "a device")):
         status, _, err = run("predict", "m.eiv", "d.csv", "-o", name, *force)
@@ -33,6 +34,7 @@ def test_outputs_that_are_no_plain_files_are_refused(model, run, force):  # noqa
             2,
             f"error: {name} is {what}, and only plain files are written; give the name of a file.\n",
         )
+    os.close(reader)
     assert stat.S_ISFIFO(Path("pipe.csv").stat().st_mode)
     assert run("fit", "d.csv", *FIT, *QUICK, "-o", "/dev/null", *force)[0] == 2
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
@@ -187,13 +189,8 @@ def until(holds, seconds=60):
 def test_workers_end_with_a_reproduction(tmp_path, name, to_all):
     """Whether a signal goes to the command alone or to all processes of its terminal."""
     number = getattr(signal, name)
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from eiv.cli import main; main()", "reproduce", "--only", "linear,quadratic",
-         "--networks", "2", "--device", "cpu", "--out", str(tmp_path / "r")],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
-        start_new_session=True, preexec_fn=hears_interrupts,  # noqa: PLW1509  (no threads here)
-    )  # fmt: skip
-    try:
+    few = ("--only", "linear,quadratic", "--networks", "2", "--device", "cpu", "--out", tmp_path / "r")
+    with command("reproduce", *few) as process:
         assert until(lambda: len(of_session(process.pid)) > 4), "the command, Python's helpers and two workers"
         time.sleep(3)
         (os.killpg if to_all else os.kill)(process.pid, number)
@@ -203,20 +200,16 @@ def test_workers_end_with_a_reproduction(tmp_path, name, to_all):
             assert re.search(r"\ninterrupted: (finished units are kept in|no unit was finished, nothing).*\n$", err)
             assert "Traceback" not in err
         assert until(lambda: not of_session(process.pid), 10)
-    finally:
-        if of_session(process.pid):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_fit_that_is_told_to_end(model, name):  # noqa: F811
     before = (model / "m.eiv").read_bytes()
-    process = command("fit", "d.csv", *FIT, "--set", "epochs=100000", "-o", "m.eiv", "--force")
-    process.stdout.readline()  # it has said what it understood
-    time.sleep(0.5)
-    process.send_signal(getattr(signal, name))
-    _, err = process.communicate(timeout=60)
+    with command("fit", "d.csv", *FIT, "--set", "epochs=100000", "-o", "m.eiv", "--force") as process:
+        process.stdout.readline()  # it has said what it understood
+        time.sleep(0.5)
+        process.send_signal(getattr(signal, name))
+        _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (
         128 + getattr(signal, name),
         "interrupted: m.eiv is as it was before, nothing else is left.\n",
@@ -228,10 +221,10 @@ def test_nohup_is_heeded(folder):  # noqa: F811
     def first():
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
-    process = command("fit", "d.csv", *FIT, *QUICK, "-o", "m.eiv", first=first)
-    process.stdout.readline()
-    process.send_signal(signal.SIGHUP)
-    assert process.communicate(timeout=60)[1] == ""
+    with command("fit", "d.csv", *FIT, *QUICK, "-o", "m.eiv", first=first) as process:
+        process.stdout.readline()
+        process.send_signal(signal.SIGHUP)
+        assert process.communicate(timeout=60)[1] == ""
     assert process.returncode == 0
     assert Path("m.eiv").exists()
 
@@ -241,8 +234,8 @@ def shell(script, encoding="utf-8"):
     eiv = f"{sys.executable} -c 'from eiv.cli import main; main()'"
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": encoding}
     script = f'eiv() {{ {eiv} "$@"; }}; set -o pipefail; {script}'
-    done = subprocess.run(["bash", "-c", script], capture_output=True, env=environment, check=False)
-    return done.returncode, done.stdout.decode(encoding), done.stderr.decode(encoding)
+    status, out, err = ended("bash", "-c", script, env=environment, text=False)
+    return status, out.decode(encoding), err.decode(encoding)
 
 
 def test_a_reader_that_goes_away(folder):  # noqa: F811
@@ -270,10 +263,8 @@ def test_a_terminal_that_is_full(folder):  # noqa: F811
     assert Path("p.csv").exists()
     assert Path("p.png").exists()
     assert shell("eiv info --json m.eiv | true") == (0, "", "")
-    status, _, err = shell("eiv --help >/dev/full")
-    assert status == 2
-    assert err.startswith("error: ")
-    assert err.endswith("No space left on device\n")
+    for command in ("eiv", "eiv --help", "eiv fit --help", "eiv study"):
+        assert shell(f"{command} >/dev/full") == (2, "", said)
     assert shell("eiv info m.eiv >/dev/full 2>/dev/full") == (2, "", "")
     assert shell("eiv info none.eiv 2>/dev/full")[0] == 2
     warned = "eiv fit d.csv --target mass --feature length --feature temp --x-err length=0.1 --x-err temp=4"
@@ -331,9 +322,45 @@ def test_characters_that_command_a_terminal_are_not_printed(folder, run):  # noq
         assert not set(out + err) & set("\x1b\x07\x9b\u202e")
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet", "xlsx"])
+def test_names_are_printed_in_one_line(folder, run, ending):  # noqa: F811
+    """Whatever they hold, a table has one line for each and an error one line in all."""
+    length, error, mass = "le\nngth", "er\tr", "ma\nss"
+    frame = rows()[["length", "temp_err", "mass", "id"]].set_axis([length, error, mass, "i\nd"], axis=1)
+    write = {"csv": frame.to_csv, "parquet": frame.to_parquet, "xlsx": frame.to_excel}[ending]
+    write(name := f"n.{ending}", index=False)
+    fit = ("fit", name, "--target", mass, "--drop", "i\nd", "--x-err", f"{length}={error}", *QUICK)
+    shown = {
+        "fit": run(*fit, "-o", "m.eiv"),
+        "explain": run("explain", "m.eiv", name, "--row", "1"),
+        "info": run("info", "m.eiv"),
+    }
+    for _, out, _ in shown.values():
+        assert "le\ufffdngth" in out
+        assert "ma\ufffdss" in out
+        assert "\t" not in out
+        assert not any(line.strip("│ ").startswith(("ngth", "ss ")) for line in out.splitlines())
+    assert "column er\ufffdr" in shown["fit"][1]
+    Path("missing.csv").write_text(frame.assign(**{length: np.nan}).to_csv(index=False))
+    for arguments in (
+        (*fit[:3], "none", "-o", "n.eiv"),
+        (*fit, "--x-err", "no\nne=1", "-o", "n.eiv"),
+        (*fit, "--feature", "none", "-o", "n.eiv"),
+        (fit[0], "missing.csv", *fit[2:], "-o", "n.eiv"),
+        ("predict", "m.eiv", name, "--x-err", f"{mass}=2", "-o", "p.csv"),
+    ):
+        status, _, err = run(*arguments)
+        assert (status, err.count("\n")) == (2, 1), err
+        assert "\t" not in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            ["--set", "y_noise_every=1000001"],
+            "y_noise_every must be a whole number of at least 1 and at most 1,000,000,",
+        ),
         (["--set", "n_theta=200000"], "n_theta must be a whole number of at least 2 and at most 100,000, got 200000."),
         (["--set", "n_hidden=12345678901234567890"], "n_hidden must be a whole number of at least 1 and at most 100,"),
         (["--set", "n_networks=100000"], "n_networks must be a whole number of at least 1 and at most 1,000, got"),
@@ -436,17 +463,19 @@ def test_results_cut_off_after_any_line(tmp_path, made_up_run, table):
             Tables.read(tmp_path)
 
 
-def test_interrupted_while_the_commands_are_loaded():
+@pytest.mark.parametrize("name", ["typer", "warnings"])
+def test_interrupted_while_the_commands_are_loaded(name):
     """In the first tenths of a second nothing but imports has been done."""
-    code = """
+    code = f"""
+        import eiv
         import builtins
         load = builtins.__import__
         def interrupt(name, *args, **kwargs):
-            if name == "typer":
+            if name == "{name}":
                 raise KeyboardInterrupt
             return load(name, *args, **kwargs)
         builtins.__import__ = interrupt
         from eiv.cli import main
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (130, "interrupted: nothing was written.\n")
+    status, _, err = ended(sys.executable, "-c", textwrap.dedent(code))
+    assert (status, err) == (130, "interrupted: nothing was written.\n")

@@ -172,6 +172,55 @@ def test_a_pair_of_quotes_around_rows_is_refused(table, data, separator, end):
         open_table(path, separator=separator)
 
 
+@settings(deadline=None, max_examples=200)
+@given(data=st.data(), separator=st.sampled_from(SEPARATORS[:4]), end=st.sampled_from(["\n", "\r\n"]))
+def test_a_pair_of_quotes_around_ragged_rows_is_refused(data, separator, end):
+    """The same where lines have more cells than the header, or fewer: none of them is taken as text."""
+    n_rows = data.draw(st.integers(2, 5))
+    n_before, n_after = data.draw(st.sampled_from([(1, 0), (0, 1), (1, 1), (2, 1), (0, 2), (3, 0)]))
+    number = st.integers(-999, 999).map(str)
+    text = st.lists(st.text("abc µ", min_size=1, max_size=3), min_size=1, max_size=3).map(separator.join)
+    several = [st.lists(number, min_size=n, max_size=n) for n in (n_before, n_after)]
+    rows = [[*data.draw(several[0]), data.draw(text), *data.draw(several[1])] for _ in range(n_rows)]
+    opened, closed = sorted(data.draw(st.lists(st.integers(0, n_rows - 1), min_size=2, max_size=2, unique=True)))
+    rows[opened][n_before] = '"' + rows[opened][n_before]
+    rows[closed][n_before] += '"'
+    if n_before:  # without numbers before the text, only the end of a row tells
+        rows = [
+            row[: data.draw(st.integers(n_before + 1, len(row)))] if i != closed else row for i, row in enumerate(rows)
+        ]
+    names = [f"n{j}" for j in range(n_before)] + ["t"] + [f"m{j}" for j in range(n_after)]
+    path = Path(FOLDER.name) / "g.csv"
+    path.write_bytes("".join(separator.join(line) + end for line in [names, *rows]).encode())
+    with pytest.raises(
+        TableError, match=rf"g\.csv, line {opened + 2}: a quote opens and joins {closed - opened + 1} lines"
+    ):
+        open_table(path, separator=separator)
+
+
+GROUPED = st.integers(-(10**7), 10**7).filter(lambda value: abs(value) >= 1000)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    cells=st.lists(GROUPED | st.integers(-999, 999), min_size=0, max_size=4),
+    grouped=GROUPED,
+    commas=st.lists(st.integers(-9999, 9999), min_size=1, max_size=5),
+    separator=st.sampled_from([";", "\t", "|"]),
+    data=st.data(),
+)
+def test_points_of_thousands_beside_decimal_commas(cells, grouped, commas, separator, data):
+    """`1.234` is 1234 in such a table: it is never read as 1.234, wherever it stands."""
+    numbers = data.draw(st.permutations([*cells, grouped]))
+    whole = [f"{number:,}".replace(",", ".") for number in numbers]
+    decimal = [f"{commas[i % len(commas)]},{i % 10}5" for i in range(len(numbers))]
+    columns = data.draw(st.permutations([("w", whole), ("c", decimal)]))
+    lines = [[name for name, _ in columns], *zip(*(cells for _, cells in columns), strict=True)]
+    path = Path(FOLDER.name) / "k.csv"
+    path.write_text("".join(separator.join(line) + "\n" for line in lines))
+    compare(path, {"w": np.array(numbers, float)}, len(numbers))
+
+
 @settings(deadline=None, max_examples=300)
 @given(table=tables(), separator=st.sampled_from(SEPARATORS[:4]), quoting=st.sampled_from(QUOTING[:3]), data=st.data())
 def test_rows_that_two_quotes_join_are_counted(table, separator, quoting, data):

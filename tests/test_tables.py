@@ -1,9 +1,14 @@
 """Tables: what is found in a file, what is said of a bad one, and what is written."""
 
 import gzip
+import io
 import os
+import struct
+import sys
 import time
 import tracemalloc
+import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +20,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eiv.io.tables import ErrorSpec, ErrorTerm, TableError, TableWriter, open_table, reading, scanning
+from eiv.io.tables import (
+    ErrorSpec,
+    ErrorTerm,
+    TableError,
+    TableWriter,
+    open_table,
+    reading,
+    rowgroups,
+    scanning,
+    workbooks,
+)
 from eiv.io.tables.reading import check_columns, read_rows
+from processes import ended
 from test_cli import run  # noqa: F401  (a fixture)
 
 TEXTS = {
@@ -257,6 +273,15 @@ def test_a_header_that_is_longer_than_the_sample(tmp_path):
     assert open_table(written(tmp_path, quoted)).columns[-1] == "column number 8999\nin mm"
 
 
+def test_the_limit_of_names(tmp_path):
+    name = "x" * 131_072
+    assert open_table(written(tmp_path, f"a,{name}\n1,2\n")).columns == ("a", name)
+    with pytest.raises(
+        TableError, match=r"t\.csv: the names of its columns cannot be read; each may have 131,072 char"
+    ):
+        open_table(written(tmp_path, f"a,{name}x\n1,2\n"))
+
+
 def test_the_first_latin_1_byte_may_come_late(tmp_path):
     text = "a;b\n" + 500_000 * "1,5;x\n" + "2,5;µ\n"
     source = open_table(written(tmp_path, text.encode("latin-1")))
@@ -300,6 +325,223 @@ def test_limit_of_cells_in_excel(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "_MOST_CELLS", 17)
     with pytest.raises(TableError, match=r"t\.xlsx has more than 17 cells, the limit; save it as CSV"):
         open_table(tmp_path / "t.xlsx")
+
+
+MAIN = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+STRINGS, SHEET = "xl/sharedStrings.xml", "xl/worksheets/sheet1.xml"
+STRINGS_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+
+
+def workbook(path, texts=(), rows=(), **others):
+    """A workbook with these pieces of XML as its shared texts and as its rows, below a header `a`, `b`."""
+    book, empty = openpyxl.Workbook(), io.BytesIO()
+    book.save(empty)
+    with zipfile.ZipFile(empty) as archive, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
+        for name in archive.namelist():
+            if name != SHEET:
+                kind = f'<Override PartName="/{STRINGS}" ContentType="{STRINGS_TYPE}"/></Types>'
+                target.writestr(name, archive.read(name).replace(b"</Types>", kind.encode()))
+        header = '<row><c t="s"><v>0</v></c><c t="s"><v>1</v></c></row>'
+        head = others.get("doctype", "")
+        for name, pieces in (
+            (STRINGS, (f"{head}<sst {MAIN}>", "<si><t>a</t></si><si><t>b</t></si>", *texts, "</sst>")),
+            (SHEET, (f"<worksheet {MAIN}><sheetData>", header, *rows, "</sheetData></worksheet>")),
+        ):
+            with target.open(name, "w") as part:
+                for piece in pieces:
+                    part.write(piece.encode())
+    return path
+
+
+LONG = ["x" * 2**20] * 40
+CELL, INLINE = '<row><c><v>1.5</v></c><c t="s"><v>2</v></c></row>', '<row><c><v>1.5</v></c><c t="inlineStr"><is><t>'
+
+
+@pytest.mark.parametrize(
+    ("texts", "rows", "message"),
+    [
+        (("<si><t>", *LONG, "</t></si>"), (CELL,), r"a text of 'xl/sharedStrings.xml' in it has more than 16 MiB"),
+        ((), (INLINE, *LONG, "</t></is></c></row>"), "a row of 'xl/worksheets/sheet1.xml' in it has more than 16 MiB"),
+        ((), ("<row>", *["<c/>" * 2**18] * 40, "</row>"), "a row of 'xl/worksheets/sheet1.xml' in it has more than"),
+        (("<si><t><![CDATA[", *["<si>" * 2**18] * 40, "]]></t></si>"), (CELL,), "a text of .* more than 16 MiB"),
+    ],
+)
+def test_a_small_workbook_that_unpacks_to_a_large_one(texts, rows, message, tmp_path):
+    path = workbook(tmp_path / "t.xlsx", texts, rows)
+    assert path.stat().st_size < 2**18
+    lies = stated(path, 1000, SHEET if "row" in message else STRINGS)
+    for content in (path.read_bytes(), lies):
+        path.write_bytes(content)
+        tracemalloc.start()
+        with pytest.raises(TableError, match=rf"t\.xlsx: {message}"):
+            open_table(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**25
+        tracemalloc.stop()
+
+
+def stated(path, size, name=STRINGS):
+    """The bytes of a zip whose list says that a part has only `size` bytes, with the checksum of these."""
+    content = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive, archive.open(name) as part:
+        check = zlib.crc32(part.read(size))
+    entry = content.rfind(name.encode()) - 46  # in the list at the end
+    content[entry + 16 : entry + 20], content[entry + 24 : entry + 28] = (
+        struct.pack("<I", check),
+        struct.pack("<I", size),
+    )
+    return bytes(content)
+
+
+def test_workbooks_that_are_not_what_they_say(tmp_path):
+    path = workbook(tmp_path / "t.xlsx", ["<si><t>c</t></si>"], [CELL])
+    assert read_rows(open_table(path)).numbers("a").tolist() == [1.5]
+    path.write_bytes(stated(path, 60))
+    with pytest.raises(
+        TableError, match=r"t\.xlsx.*(CRC|'xl/sharedStrings\.xml' in it unpacks to \d+ bytes, but its list)"
+    ):
+        open_table(path)
+    entities = '<!DOCTYPE sst [<!ENTITY e "xxxxxxxxxx">]>'
+    workbook(path, ["<si><t>&e;</t></si>"], [CELL], doctype=entities)
+    with pytest.raises(TableError, match=r"t\.xlsx: 'xl/sharedStrings\.xml' in it defines entities"):
+        open_table(path)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr(STRINGS, "x")
+    with pytest.raises(TableError, match="is packed in a way that Excel does not know"):
+        open_table(path)
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "message"),
+    [
+        ("_LARGEST_BOOK", 2**14, r"t\.xlsx unpacks to more than 0\.015625 MiB, the limit; save it as CSV"),
+        ("_LARGEST_PART", 2**12, r"t\.xlsx: '.*' in it unpacks to more than 0\.00390625 MiB, the limit"),
+        ("_MOST_PIECES", 3, r"t\.xlsx has more than 3 rows and different texts, the limit; save it as CSV"),
+    ],
+)
+def test_limits_of_workbooks(limit, value, message, tmp_path, monkeypatch):
+    path = workbook(tmp_path / "t.xlsx", ["<si><t>c</t></si>"], [CELL] * 2)
+    assert len(read_rows(open_table(path))) == 2
+    monkeypatch.setattr(workbooks, limit, value)
+    with pytest.raises(TableError, match=message):
+        open_table(path)
+
+
+def test_limits_of_cells_in_excel(tmp_path, monkeypatch):
+    path = workbook(tmp_path / "t.xlsx", [f"<si><t>{'x' * 32_767}</t></si>"], [CELL] * 3)
+    assert len(read_rows(open_table(path)).cells["b"][0].as_py()) == 32_767
+    monkeypatch.setattr(reading, "LARGEST_TEXT", 70_000)
+    with pytest.raises(TableError, match=r"t\.xlsx has more than 70,000 characters, the limit; save it as CSV"):
+        open_table(path)
+    workbook(path, [f"<si><t>{'x' * 32_768}</t></si>"], [CELL])
+    with pytest.raises(TableError, match=r"t\.xlsx, row 2: a cell of 32,768 characters; 32,767 are the most"):
+        open_table(path)
+
+
+def parquet(path, texts, **options):
+    """A table with a column of texts between two of numbers."""
+    numbers = np.arange(float(len(texts)))
+    pyarrow.parquet.write_table(pa.table({"a": numbers, "t": texts, "y": numbers}), path, **options)
+    return path
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"row_group_size": 200},
+        {"row_group_size": 200, "use_dictionary": False},
+        {"row_group_size": 200, "use_dictionary": False, "column_encoding": {"t": "DELTA_BYTE_ARRAY"}},
+    ],
+)
+@pytest.mark.parametrize("same", [False, True])
+def test_parquet_is_read_in_pieces_of_bounded_size(options, same, tmp_path, monkeypatch):
+    monkeypatch.setattr(rowgroups, "_PIECE", 10**6)
+    text = "x" * 10_000
+    path = parquet(tmp_path / "t.parquet", [text if same else f"{i:04}{text}" for i in range(1000)], **options)
+    pieces = list(open_table(path).chunks())
+    assert max(rows.cells.nbytes for rows in pieces) < 2 * 10**6
+    assert sum(map(len, pieces)) == 1000
+    assert [len(rows) for rows in open_table(path).chunks(["y", "a"])] == [1000]
+    assert read_rows(open_table(path), ["y", "a"]).cells.column_names == ["a", "y"]
+
+
+def test_a_row_group_that_is_too_large(tmp_path, monkeypatch):
+    monkeypatch.setattr(rowgroups, "_LARGEST_COLUMN", 2**20)
+    path = parquet(tmp_path / "t.parquet", [f"{i}" + "x" * 10_000 for i in range(200)])
+    with pytest.raises(
+        TableError, match=r"t\.parquet: column 't' has 2 MiB in row group 1; 1 MiB are the most\. Write it with smaller"
+    ):
+        read_rows(open_table(path))
+    assert len(read_rows(open_table(path), ["a"])) == 200
+
+
+DAMAGED = """
+import io, pathlib, struct, sys
+import pyarrow as pa, pyarrow.parquet
+from eiv.io.tables import TableError, open_table, rowgroups
+from eiv.io.tables.reading import read_rows
+rowgroups._PIECE = 1
+sink = io.BytesIO()
+pyarrow.parquet.write_table(pa.table({"f": [1.5, None, 2.0], "t": ["1", "x", None]}), sink, compression="none")
+good, path = sink.getvalue(), pathlib.Path(sys.argv[1])
+for place in range(len(good) - 8 - struct.unpack("<I", good[-8:-4])[0], len(good) - 8):
+    path.write_bytes(good[:place] + bytes([good[place] ^ 2]) + good[place + 1:])
+    try:
+        read_rows(open_table(path))
+    except TableError:
+        pass
+"""
+
+
+def test_damaged_metadata_do_not_end_the_process(tmp_path):
+    """As they would where pyarrow is asked for the sizes of columns that it cannot read."""
+    status, _, err = ended(sys.executable, "-c", DAMAGED, tmp_path / "t.parquet")
+    assert status == 0, err
+
+
+def test_a_dictionary_without_its_texts(tmp_path, monkeypatch):
+    """As a damaged file has it: what its cells point to must not be looked up."""
+    parquet(tmp_path / "t.parquet", pa.array(["x", "y"]).dictionary_encode())
+    source = open_table(tmp_path / "t.parquet")
+    empty = pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array([], pa.string()), safe=False)
+    batch = pa.record_batch({"a": [0.0, 1.0], "t": empty, "y": [0.0, 1.0]})
+    monkeypatch.setattr(reading.pyarrow.parquet.ParquetFile, "iter_batches", lambda *args, **kwargs: iter([batch]))
+    with pytest.raises(TableError, match=r"t\.parquet cannot be read as Parquet: .*out of bounds"):
+        read_rows(source)
+
+
+def test_columns_with_points_and_parts(tmp_path):
+    table = pa.table({"a": [1.0, 2.0], "a.b": [3.0, 4.0], "s": [{"u": 1, "v": "x"}, {"u": 2, "v": "y"}]})
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
+    source = open_table(tmp_path / "t.parquet")
+    assert read_rows(source, ["a"]).cells.column_names == ["a"]
+    assert read_rows(source, ["a.b"]).numbers("a.b").tolist() == [3, 4]
+    assert read_rows(source).cells["s"].to_pylist() == table["s"].to_pylist()
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.xlsx"])
+def test_only_the_columns_that_are_needed(name, tmp_path, monkeypatch, run):  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"t": "text", "a": np.linspace(0, 1, 20), "y": np.linspace(1, 3, 20), "u": "x"})
+    write = {"t.parquet": frame.to_parquet, "t.xlsx": frame.to_excel}.get(name, frame.to_csv)
+    write(name, index=False)
+    seen = []
+    numbered = reading._numbered
+
+    def noted(source, tables, counted):
+        for rows in numbered(source, tables, counted):
+            seen.append(rows.cells.column_names)
+            yield rows
+
+    monkeypatch.setattr(reading, "_numbered", noted)
+    quick = ("--recipe", "paper", "--set", "epochs=2", "--set", "hidden_units=8", "--set", "n_theta=10")
+    for command in (
+        ("fit", name, "--target", "y", "--drop", "t", "--drop", "u", *quick, "-o", "m.eiv"),
+        ("explain", "m.eiv", name, "--row", "4"),
+        ("report", "m.eiv", name),
+        ("predict", "m.eiv", name, "-o", "p.csv"),
+    ):
+        assert run(*command)[0] == 0
+    assert seen == [["a", "y"], ["a"], ["a", "y"], ["t", "a", "y", "u"]]
 
 
 def test_cells_beyond_the_header_are_refused_in_excel_too(tmp_path):
@@ -478,6 +720,14 @@ def test_every_command_says_how_many_rows_span_lines(tmp_path, monkeypatch, run)
         ('t,a\n"x,1\ny",n/a\n', "line 2: a quote opens and joins 2 lines"),
         ('a,t\n1,"x\n2,"y"\n', "line 2: a quote opens and is closed in a later line, in the middle of a cell"),
         ('"a"\n"""\n""\n"2"\n', "line 2: a quote opens and is closed in a later line"),
+        ('a,t\n1,"x\n2,y,z\n3,w"\n', "line 2: a quote opens and joins 3 lines, of which line 3 begins as a row"),
+        ('a,t\n0,v\n1,"x,y\n3,z,w"\n', "line 3: a quote opens and joins 2 lines, of which line 4 begins as a row"),
+        ('a,t,b\n1,"x\n2,y",6\n', "line 2: a quote opens and joins 2 lines, of which line 3 begins as a row"),
+        ('a,t,b\n1,"x,2\n,y,z",6\n', "line 2: a quote opens and joins 2 lines, of which line 3 begins as a row"),
+        ('t,a,b\n"x,1,2\ny,3\nz",5,6\n', "line 2: a quote opens and joins 3 lines, of which line 3 begins as a row"),
+        ('t;a\n"x;y;1\nz";5\n', "line 2: a quote opens and joins 2 lines, of which line 3 begins as a row"),
+        ('a,"t\n1,x,y"\n2,z\n', "line 1: a quote opens and joins 2 lines, of which line 2 begins as a row"),
+        ('t,a,u\n"x\ny",5,"v\nw,6,z,1"\n', "line 2: a quote opens and joins 3 lines, of which line 4 begins as a row"),
     ],
 )
 def test_quotes_that_join_rows(text, message, tmp_path, monkeypatch):
@@ -496,6 +746,9 @@ def test_quotes_that_join_rows(text, message, tmp_path, monkeypatch):
         ('a,t,b\n1,"2,3\n4",5\n', 1, 1),  # numbers, but not as many cells
         ('"a\n(mm)","t\n"\n1,x\n', 1, 0),
         ('a,t,u\n1,"x\ny","x\ny"\n', 1, 1),
+        ('a,t,b\n1,"x, y\nv, 2, z",5\n', 1, 1),  # more cells, but text where the row has a number
+        ('t,a\n"x, y\nv, w",5\n', 1, 1),
+        ('a,t,u\n1,"x\n2",y\n', 1, 1),  # a number, but no further cell
     ],
 )
 def test_text_of_several_lines(text, n_rows, n_spanning, tmp_path):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import warnings
-from typing import Any
 
 try:
+    import os
+    import traceback
+    import warnings
+    from typing import Any
+
     from eiv.cli import datasets, explain, fit, info, predict, report, reproduce, study  # noqa: F401  (each adds its command)
     from eiv.cli.app import app, complain, ending_signals, replace_unknown_characters, show_warning
     from eiv.cli.app import console as console
@@ -41,6 +43,8 @@ def _status() -> Any:
     except SystemExit as end:
         return end.code or 0
     except (ValueError, TypeError, ArithmeticError, OSError) as error:
+        if _is_of_help(error):
+            error = OSError(f"stdout could not be written: {os.strerror(getattr(error, 'errno', None) or 0)}.")
         complain(error)
         return 2
     except (MemoryError, RuntimeError) as error:
@@ -49,6 +53,12 @@ def _status() -> Any:
         complain("There is not enough memory for this: take fewer rows, fewer networks or a smaller network.")
         return 2
     return 0
+
+
+def _is_of_help(error: Exception) -> bool:
+    """Whether typer, which writes its help itself, could not write it."""
+    places = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return isinstance(error, OSError) and places[-1].partition(".")[0] in ("rich", "typer", "click")
 
 
 def _is_lack_of_memory(error: Exception) -> bool:

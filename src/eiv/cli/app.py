@@ -83,8 +83,15 @@ def harmless(text: str) -> str:
     return _COMMANDS.sub("\ufffd", text)
 
 
+def printable(text: object) -> str:
+    """Words that come from a table, a model or a path, to print in one line and without any effect on it."""
+    return escape(harmless(str(text)).translate(_BREAKS))
+
+
+_BREAKS = str.maketrans("\t\n", "\ufffd\ufffd")
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
+_LARGEST_SEED = 2**32 - 1
 console = Talk()
 errors = Talk(stderr=True)
 
@@ -98,12 +105,12 @@ def _common(version: Annotated[bool, typer.Option("--version", help="Show the ve
 
 def complain(error: object) -> None:
     """One sentence on stderr."""
-    errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+    errors.print(f"[bold red]error:[/] {printable(error)}", highlight=False, soft_wrap=True)
 
 
 def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """A warning as a sentence on stderr, without the line of code that it comes from."""
-    errors.print(f"[bold yellow]warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
+    errors.print(f"[bold yellow]warning:[/] {printable(message)}", highlight=False, soft_wrap=True)
 
 
 def small_table(title: str, words: Iterable[str], numbers: Iterable[str]) -> Table:
@@ -116,6 +123,12 @@ def small_table(title: str, words: Iterable[str], numbers: Iterable[str]) -> Tab
     for heading in numbers:
         shown.add_column(heading, overflow="fold", justify="right", no_wrap=True)
     return shown
+
+
+def check_seed(seed: int) -> None:
+    """Raise a ValueError for a seed that numpy does not take."""
+    if not 0 <= seed <= _LARGEST_SEED:
+        raise ValueError(f"--seed must be a whole number from 0 to {_LARGEST_SEED:,}, got {seed}.")
 
 
 def check_output(out: Path, force: bool, *inputs: Path) -> None:
@@ -214,7 +227,7 @@ def resumable(folder: Path) -> Iterator[None]:
 
 def _interrupted(kept: str, error: KeyboardInterrupt) -> typer.Exit:
     """The exit status is 128 and the number of the signal, as a shell has it: 130 after Ctrl-C."""
-    errors.print(f"[bold red]interrupted:[/] {escape(kept)}.", highlight=False, soft_wrap=True)
+    errors.print(f"[bold red]interrupted:[/] {printable(kept)}.", highlight=False, soft_wrap=True)
     return typer.Exit(128 + (error.number if isinstance(error, Ended) else signal.SIGINT))
 
 

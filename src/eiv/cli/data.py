@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from eiv.cli.options import FitOptions
 from eiv.io.tables import ErrorSpec, ErrorTerm, Source, TableError
 from eiv.io.tables.errorspec import about, split_error
-from eiv.io.tables.reading import check_columns, read_rows
+from eiv.io.tables.reading import check_columns, listed, read_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,9 +58,10 @@ class TrainingTable:
             kept = ErrorSpec.parse(options.x_err_of_file, features, source.columns).terms
             spec = ErrorSpec.parse(options.x_err, features, source.columns, kept)
             y_spec = None if options.y_err is None else ErrorSpec({target: _y_term(options.y_err, source)})
-        rows = read_rows(source)
-        numbers = {name: rows.numbers(name) for name in (*features, target)}
         columns = (*spec.columns, *(y_spec.columns if y_spec else ()))
+        groups = () if options.groups is None else (options.groups,)
+        rows = read_rows(source, (*features, target, *columns, *groups))
+        numbers = {name: rows.numbers(name) for name in (*features, target)}
         used = numbers | {name: rows.numbers(name) for name in columns}
         good, missing = usable(used), Missing.of(used)
         missing.check(source, options.drop_missing)
@@ -178,7 +179,7 @@ def _features(source: Source, options: FitOptions) -> tuple[list[str], dict[str,
     for name in options.feature:
         if name not in features:
             why = f"holds the {left_out[name]}" if name in left_out else f"is not a column of {source.path}"
-            raise TableError(f"--feature: {name!r} {why}; features can be: {', '.join(features)}.")
+            raise TableError(f"--feature: {name!r} {why}; features can be: {listed(features)}.")
     if options.feature:
         left_out |= {name: "not among --feature" for name in features if name not in options.feature}
         features = [name for name in features if name in options.feature]

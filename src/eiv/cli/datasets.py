@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.markup import escape
-
-from eiv.cli.app import app, console, interruptible, small_table
+from eiv.cli.app import app, console, interruptible, printable, small_table
 
 
 @app.command()
@@ -19,9 +17,9 @@ def datasets() -> None:
         shown = small_table("Data sets", ["name", "source", "licence", "at hand"], ["rows", "features"])
         for row in table.itertuples(index=False):
             words = (row.name, row.source, row.licence, Path(row.at_hand).name)
-            shown.add_row(*map(escape, words), f"{row.rows:,}", str(row.features))
+            shown.add_row(*map(printable, words), f"{row.rows:,}", str(row.features))
         console.print(shown)
         files = table.query("kind == 'real' and at_hand != 'no'")["at_hand"]
         if len(files):
             folders = " and ".join(dict.fromkeys(str(Path(name).parent) for name in files))
-            console.print(f"The files are in {escape(folders)}.", highlight=False, soft_wrap=True)
+            console.print(f"The files are in {printable(folders)}.", highlight=False, soft_wrap=True)

@@ -10,10 +10,9 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.bar import Bar
-from rich.markup import escape
 from rich.table import Table
 
-from eiv.cli.app import app, check_output, console, interruptible, show_warning
+from eiv.cli.app import app, check_output, console, interruptible, printable, show_warning
 
 if TYPE_CHECKING:
     from eiv import Prediction
@@ -97,13 +96,13 @@ def explain(
         if out is not None:  # of one output, and before anything is printed: whoever reads that may have gone
             words = f"{shortened(table.outputs[0])} = {predictions[0].mean[0]:.4g}, u = {budgets[0].total:.3g}"
             _draw(out, budgets[0], f"{data.name}, row {row}\n{words}")
-        console.print(escape(rows_in_words(table.source, n_read, "1 explained", n_read - 1)), highlight=False)
+        console.print(printable(rows_in_words(table.source, n_read, "1 explained", n_read - 1)), highlight=False)
         _show_inputs(table, chosen, row)
         for name, p, budget, y_error in zip(table.outputs, predictions, budgets, of_labels, strict=True):
             _show_prediction(name, p, level, y_error)
             _show_budget(name, budget, _errors(table, chosen))
         if out is not None:
-            console.print(f"Picture: {escape(str(out))}", highlight=False)
+            console.print(f"Picture: {printable(out)}", highlight=False)
 
 
 def _row(table: ModelTable, number: int) -> tuple[Rows, int]:
@@ -112,7 +111,7 @@ def _row(table: ModelTable, number: int) -> tuple[Rows, int]:
     from eiv.io.tables import Rows, TableError  # noqa: PLC0415
 
     chosen, n_rows = None, 0
-    for rows in table.source.chunks():
+    for rows in table.source.chunks(table.columns):
         n_rows = rows.first + len(rows)
         if rows.first < number <= n_rows:
             chosen = Rows(table.source, rows.cells.slice(number - 1 - rows.first, 1), number - 1)
@@ -139,14 +138,14 @@ def _errors(table: ModelTable, row: Rows) -> Array:
 def _show_inputs(table: ModelTable, row: Rows, number: int) -> None:
     low, high = table.model.x_quantiles_[0], table.model.x_quantiles_[-1]
     place = f"{table.source.path}, row {number} ({table.source.place(number - 1)})"
-    shown = Table(title=escape(place), title_justify="left")
+    shown = Table(title=printable(place), title_justify="left")
     for heading in ("input", "value", "error", "in training"):
         shown.add_column(heading, overflow="fold", justify="left" if heading == "input" else "right")
     for j, (name, error) in enumerate(zip(table.features, _errors(table, row), strict=True)):
         value = row.numbers(name)[0]
         outside = "" if low[j] <= value <= high[j] else "[bold yellow]outside[/] "
         shown.add_row(
-            escape(name),
+            printable(name),
             f"{value:.6g}",
             f"{error:.4g}" if error else "exact",
             f"{outside}{low[j]:.4g} to {high[j]:.4g}",
@@ -155,7 +154,7 @@ def _show_inputs(table: ModelTable, row: Rows, number: int) -> None:
 
 
 def _show_prediction(name: str, p: Prediction, level: float, y_error: float) -> None:
-    shown = Table(title=f"Prediction of {escape(name)}", title_justify="left", show_header=False)
+    shown = Table(title=f"Prediction of {printable(name)}", title_justify="left", show_header=False)
     shown.add_column("")
     shown.add_column("", justify="right")
     shown.add_row("prediction", f"{p.mean[0]:.6g}")
@@ -176,7 +175,7 @@ def _show_budget(name: str, budget: Budget, errors: Array) -> None:
     """Each source's share of the variance of a label and of the inputs' part, and its u as number and bar."""
     from eiv.report.words import percent  # noqa: PLC0415
 
-    shown = Table(title=f"Uncertainty budget of a label of {escape(name)}", title_justify="left")
+    shown = Table(title=f"Uncertainty budget of a label of {printable(name)}", title_justify="left")
     shown.add_column("source", overflow="fold")
     for heading in ("of variance", "of inputs", "u"):
         shown.add_column(heading, justify="right")
@@ -186,7 +185,7 @@ def _show_budget(name: str, budget: Budget, errors: Array) -> None:
     columns = zip(budget.sources, budget.shares, of_inputs, budget.uncertainties, lengths, strict=True)
     for source, share, of_input, u, length in columns:
         bar = Bar(lengths.max(), 0, length, width=_BAR)
-        shown.add_row(escape(source), percent(share), of_input, "–" if np.isnan(u) else f"{u:.4g}", bar)
+        shown.add_row(printable(source), percent(share), of_input, "–" if np.isnan(u) else f"{u:.4g}", bar)
     shown.add_section()
     shown.add_row("total", percent(1.0), "", f"{budget.total:.4g}", "")
     console.print(shown, highlight=False)

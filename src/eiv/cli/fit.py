@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from pathlib import Path
@@ -10,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.markup import escape
 from rich.table import Table
 
-from eiv.cli.app import app, check_output, console, errors, interruptible
+from eiv.cli.app import app, check_output, console, errors, interruptible, printable
 from eiv.io.files import digest_of
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from eiv.cli.options import FitOptions
     from eiv.io.tables import Source
 
+_MOST_SHOWN = 100  # features, and other columns
 _LEAST_HELD_OUT = 5  # rows from which on scores say something
 
 
@@ -148,7 +149,7 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
     final.save(out, notes)  # before anything more is printed: whoever reads that may have gone
     if scores is not None:
         _show_scores(scores, table)
-    console.print(f"Model: {escape(str(out))}   ({time.perf_counter() - started:.0f} s)", highlight=False)
+    console.print(f"Model: {printable(out)}   ({time.perf_counter() - started:.0f} s)", highlight=False)
 
 
 def _split(table: TrainingTable, options: FitOptions) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -214,20 +215,28 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
     if table.missing.n_bad:
         names = ", ".join(table.missing.columns)
         n_rows += f"; {table.missing.n_bad:,} left out, with missing or infinite values in {names}"
-    shown = Table(title=f"{escape(str(data))}: {escape(n_rows)}", title_justify="left")
+    shown = Table(title=f"{printable(data)}: {printable(n_rows)}", title_justify="left")
     for heading in ("column", "taken as", "error", "spread"):
         shown.add_column(heading, overflow="fold")
-    for name, term in table.spec.terms.items():
-        shown.add_row(escape(name), "feature", escape(str(term)), f"{table.spreads[name]:.4g}")
-    for name, why in table.left_out.items():
-        known, spread = "", ""
+    spreads = table.spreads
+    for name, term in itertools.islice(table.spec.terms.items(), _MOST_SHOWN):
+        shown.add_row(printable(name), "feature", printable(term), f"{spreads[name]:.4g}")
+    _add_rest(shown, "features", len(spreads))
+    for name, why in itertools.islice(table.left_out.items(), _MOST_SHOWN):
+        known = of_target = ""
         if name == options.target:
             known = "" if table.y_spec is None else str(table.y_spec.terms[name])
-            spread = f"{table.y.std():.4g}"
-        shown.add_row(escape(name), escape(why), escape(known), spread)
+            of_target = f"{table.y.std():.4g}"
+        shown.add_row(printable(name), printable(why), printable(known), of_target)
+    _add_rest(shown, "columns that are left out", len(table.left_out))
     console.print(shown)
     if table.spec.is_exact:
         console.print("No errors of the inputs were given (--x-err), so they are taken as exact.")
+
+
+def _add_rest(shown: Table, what: str, n: int) -> None:
+    if n > _MOST_SHOWN:
+        shown.add_row(f"and {n - _MOST_SHOWN:,} more {what}", "", "", "")
 
 
 def _show_rows(source: Source, table: TrainingTable, n_fitted: int) -> None:
@@ -237,7 +246,7 @@ def _show_rows(source: Source, table: TrainingTable, n_fitted: int) -> None:
     held_out = len(table.y) - n_fitted
     used = f"{n_fitted:,} learned from" + (f", {held_out:,} held out" if held_out else "")
     words = rows_in_words(source, table.missing.n_rows, used, table.missing.n_bad)
-    console.print(escape(words), highlight=False)
+    console.print(printable(words), highlight=False)
 
 
 def _show_scores(scores: dict[str, float], table: TrainingTable) -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from eiv.cli.app import app, console, harmless, interruptible
+from eiv.cli.app import app, console, harmless, interruptible, printable
 
 
 @app.command()
@@ -29,12 +28,12 @@ def info(
         if as_json:
             console.out(_as_json(header), highlight=False)
             return
-        shown = Table(title=f"{escape(str(model))}", title_justify="left", show_header=False)
+        shown = Table(title=f"{printable(model)}", title_justify="left", show_header=False)
         shown.add_column("")
         shown.add_column("", overflow="fold")
         with complaints(model):
             for name, value in header_lines(header):
-                shown.add_row(name, escape(value))
+                shown.add_row(name, printable(value))
         console.print(shown)
 
 

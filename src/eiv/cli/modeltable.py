@@ -78,16 +78,25 @@ class ModelTable:
         known = LabelErrors.of(model_file, model, header["notes"], source, features, outputs, labels, y_err)
         return cls(model, header, source, features, outputs, spec, labels, known)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the model reads."""
+        return (*self.features, *(self.spec.columns if self.spec else ()), *self.label_errors.columns)
+
     def numbers(self, rows: Rows) -> dict[str, Array]:
         """The columns that the model reads, as numbers."""
-        columns = (*self.features, *(self.spec.columns if self.spec else ()), *self.label_errors.columns)
-        return {name: rows.numbers(name) for name in columns}
+        return {name: rows.numbers(name) for name in self.columns}
 
-    def chunks(self, drop_missing: bool) -> Iterator[tuple[Rows, NDArray[np.bool_]]]:
-        """Pieces of the table, and which of their rows can be used: all of them, but with `drop_missing`."""
+    def chunks(
+        self, drop_missing: bool, columns: tuple[str, ...] | None = None
+    ) -> Iterator[tuple[Rows, NDArray[np.bool_]]]:
+        """Pieces of the table, and which of their rows can be used: all of them, but with `drop_missing`.
+
+        With `columns`, only these are read.
+        """
         from eiv.cli.data import Missing, usable  # noqa: PLC0415
 
-        chunks = self.source.chunks()
+        chunks = self.source.chunks(columns)
         for rows in chunks:
             good = usable(self.numbers(rows))
             if not good.all() and not drop_missing:  # count them to the end of the table before anything is said

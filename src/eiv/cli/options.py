@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eiv import EiVRegressor
+from eiv.cli.app import check_seed
 from eiv.io.modelfile.header import check_settings
 from eiv.training.settings import RECIPES
 
@@ -22,7 +23,6 @@ _NOT_SETTINGS = (
     "random_state",
     "verbose",
 )  # have an option of their own, or are no text
-_LARGEST_SEED = 2**32 - 1
 _LARGEST_CONFIG = 2**20  # bytes
 
 
@@ -60,8 +60,7 @@ class FitOptions:
             raise ValueError("--target is missing: which column is to be predicted?")
         if not 0 <= options.holdout < 1:
             raise ValueError(f"--holdout must be a share of the rows from 0 to below 1, got {options.holdout:g}.")
-        if not 0 <= options.seed <= _LARGEST_SEED:
-            raise ValueError(f"--seed must be a whole number from 0 to {_LARGEST_SEED:,}, got {options.seed}.")
+        check_seed(options.seed)
         if options.recipe not in RECIPES:
             raise ValueError(f"--recipe must be one of {', '.join(RECIPES)}, got {options.recipe!r}.")
         _check_settings(options.settings)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich.markup import escape
 
-from eiv.cli.app import app, check_output, console, errors, interruptible, show_warning
+from eiv.cli.app import app, check_output, console, errors, interruptible, printable, show_warning
 
 if TYPE_CHECKING:
     from eiv.cli.modeltable import ModelTable
@@ -94,12 +93,12 @@ def predict(
         if label_errors.left_out and of == "label":
             show_warning(label_errors.left_out)
         elif str(label_errors):
-            console.print(escape(str(label_errors)), highlight=False)
+            console.print(printable(label_errors), highlight=False)
         left = f", {n_empty:,} of them without a prediction" if n_empty else ""
         words = rows_in_words(source, n_rows, f"{n_rows - n_empty:,} predicted", n_empty)
-        console.print(escape(words), highlight=False)
+        console.print(printable(words), highlight=False)
         console.print(
-            f"{escape(str(out))}: {n_rows:,} rows{left}   ({seconds:.0f} s, {n_rows / seconds:,.0f} rows per second)",
+            f"{printable(out)}: {n_rows:,} rows{left}   ({seconds:.0f} s, {n_rows / seconds:,.0f} rows per second)",
             highlight=False,
         )
 

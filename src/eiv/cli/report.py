@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
 
-from eiv.cli.app import app, check_output, console, errors, interruptible, show_warning
+from eiv.cli.app import app, check_output, console, errors, interruptible, printable, show_warning
 from eiv.io.files import check_links, digest_of, no_links
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def report(
         page = _of_results(subject, out, force)
     else:
         raise FileNotFoundError(f"There is no model file and no folder {subject}.")
-    console.print(f"Report: {escape(str(page))}   ({time.perf_counter() - started:.0f} s)", highlight=False)
+    console.print(f"Report: {printable(page)}   ({time.perf_counter() - started:.0f} s)", highlight=False)
 
 
 def _of_results(folder: Path, out: Path | None, force: bool) -> Path:
@@ -273,7 +272,7 @@ def _of_model(
         write_model_page(page, model, header, sample, lines, status.update)
     if sample is not None:
         n_read, used = sample.n_rows + sample.n_left_out, f"{len(sample):,} looked at"
-        console.print(escape(rows_in_words(table.source, n_read, used, sample.n_left_out)), highlight=False)
+        console.print(printable(rows_in_words(table.source, n_read, used, sample.n_left_out)), highlight=False)
 
 
 def _with_digest(name: str, digest: str) -> str:
@@ -286,7 +285,7 @@ def _sample(table: ModelTable, drop_missing: bool) -> Sample:
 
     pieces: list[Sample] = []
     step = 1
-    for rows, good in table.chunks(drop_missing):
+    for rows, good in table.chunks(drop_missing, (*table.columns, *table.labels)):
         X, X_err = table.inputs(rows, good)
         y = np.column_stack([rows.numbers(name)[good] for name in table.labels]) if table.labels else None
         y_err = table.label_errors.values(rows, good)

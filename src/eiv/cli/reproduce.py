@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from eiv.cli.app import app, console, errors, resumable
+from eiv.cli.app import app, check_seed, console, errors, printable, resumable
 
 
 @app.command()
@@ -29,6 +29,7 @@ def reproduce(
 ) -> None:
     """Renew the paper's results: train, evaluate, draw all figures, and check every claim."""
     with resumable(out):
+        check_seed(seed)
         from eiv.experiments.paper.report import notice, write_report  # noqa: PLC0415  (slow to import)
         from eiv.experiments.paper.run import reproduce as run  # noqa: PLC0415
 
@@ -40,7 +41,8 @@ def reproduce(
         page = write_report(tables, out)
         _show_claims(tables)
         console.print(notice(tables), highlight=False)
-        console.print(f"Report: {page}   tables and figures: {out}/   ({time.perf_counter() - started:.0f} s)")
+        made = f"Report: {printable(page)}   tables and figures: {printable(out)}/"
+        console.print(f"{made}   ({time.perf_counter() - started:.0f} s)")
 
 
 def _show_claims(tables: object) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eiv.cli.app import app, console, errors, resumable, small_table
+from eiv.cli.app import app, check_seed, console, errors, printable, resumable, small_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +47,7 @@ def coverage(
 ) -> None:
     """Coverage of the truth, curve and output noise on the simulated sets, with uniform and with normal ζ."""
     with resumable(out):
+        check_seed(seed)
         from eiv.experiments.studies.coverage import study_coverage  # noqa: PLC0415  (slow to import)
         from eiv.experiments.studies.coverage_page import write_coverage_page  # noqa: PLC0415
 
@@ -62,7 +63,7 @@ def coverage(
             console=errors,
         )
         _show_coverage(table, _names(methods, ";") or _METHODS)
-        console.print(f"Report: {write_coverage_page(out)}   tables and figures: {out}/")
+        _show_page(write_coverage_page(out), out)
 
 
 @study.command()
@@ -84,6 +85,7 @@ def posteriors(
 ) -> None:
     """All families of weight posteriors, EiV and non-EiV, on ten data sets: coverage, scores and times."""
     with resumable(out):
+        check_seed(seed)
         from eiv.experiments.studies.posteriors import study_posteriors  # noqa: PLC0415  (slow to import)
         from eiv.experiments.studies.posteriors_page import write_posteriors_page  # noqa: PLC0415
 
@@ -101,11 +103,15 @@ def posteriors(
             console=errors,
         )
         _show_posteriors(table)
-        console.print(f"Report: {write_posteriors_page(out)}   tables and figures: {out}/")
+        _show_page(write_posteriors_page(out), out)
 
 
 def _names(text: str, separator: str = ",") -> list[str]:
     return [name.strip() for name in text.split(separator) if name.strip()]
+
+
+def _show_page(page: Path, out: Path) -> None:
+    console.print(f"Report: {printable(page)}   tables and figures: {printable(out)}/")
 
 
 def _show_coverage(table: pd.DataFrame, methods: Sequence[str]) -> None:

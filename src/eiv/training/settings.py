@@ -196,7 +196,7 @@ class Settings:
         default=0.5,
     )
     y_noise_every: int = of_recipe(
-        v.integer(1),
+        v.integer(1, 10**6),
         "sigma_y is renewed every this many epochs, and once at the end if there are fewer; by default thirty "
         "times in a training.",
         paper=40,

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.io.tables.reading import Rows
+from eiv.io.tables.reading import Rows, listed
 from eiv.io.tables.scanning import TableError
 
 __all__ = ["ErrorSpec", "ErrorTerm"]
@@ -140,7 +140,7 @@ class ErrorSpec:
                 term = ErrorTerm.parse(value, ())
                 terms = dict.fromkeys(features, term)
             elif feature not in terms:
-                raise TableError(f"--x-err {text}: {feature!r} is not a feature; these are: {', '.join(features)}.")
+                raise TableError(f"--x-err {text}: {feature!r} is not a feature; these are: {listed(features)}.")
             elif feature in given:
                 raise TableError(f"--x-err: the error of {feature!r} is given twice.")
             else:
@@ -222,7 +222,7 @@ def split_error(text: str, columns: Sequence[str]) -> tuple[str | None, str]:
     for place in places:
         if text[:place] in columns:
             return text[:place], text[place + 1 :]
-    raise TableError(f"--x-err {text}: there is no column {text[: places[0]]!r}; these are: {', '.join(columns)}.")
+    raise TableError(f"--x-err {text}: there is no column {text[: places[0]]!r}; these are: {listed(columns)}.")
 
 
 def _number(text: str) -> float | None:

@@ -17,8 +17,10 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from eiv.io.tables.rowgroups import rows_at_once
 from eiv.io.tables.scanning import TableError, is_gzip, open_bytes
 from eiv.io.tables.textformat import TextFormat
+from eiv.io.tables.workbooks import LARGEST_TEXT, LONGEST_CELL, check_workbook
 
 __all__ = ["Rows", "Source", "TableError", "open_table"]
 
@@ -28,6 +30,7 @@ _BLOCK = 2**22  # bytes of text, or
 _CHUNK = 2**16  # rows, that are read at once
 _MOST_CELLS = 2 * 10**7  # of an Excel sheet, which is in memory as a whole
 _THOUSANDS = {sign: rf"^\s*[-+]?[1-9][0-9]{{0,2}}({re.escape(sign)}[0-9]{{3}})+\s*$" for sign in ",."}
+_LISTED = 30
 _MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "null", "none"])
 
 
@@ -59,8 +62,8 @@ class Source(Protocol):
     n_rows: int
     n_spanning: int
 
-    def chunks(self) -> Iterator[Rows]:
-        """The rows, a bounded number at a time; a `TableError` where there are none."""
+    def chunks(self, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+        """The rows, in pieces of bounded size, with these columns or all; a `TableError` where there are none."""
 
     def place(self, row: int) -> str:
         """Where data row `row`, from 0, is in the file."""
@@ -210,7 +213,7 @@ class _TextSource:
     def place(self, row: int) -> str:
         return f"line {self.text_format.line_of(self.path, row)}"
 
-    def chunks(self) -> Iterator[Rows]:
+    def chunks(self, columns: Sequence[str] | None = None) -> Iterator[Rows]:
         encoding = self.text_format.encoding.replace("-sig", "")
         if not self.n_rows:
             raise TableError(f"{self.path} has a header but no rows.")
@@ -226,7 +229,9 @@ class _TextSource:
                 )
                 if tuple(reader.schema.names) != self.text_format.header:
                     raise TableError(f"{self.path}: the names of its columns cannot be read.")
-                yield from _numbered(self, map(self._named, reader), "its lines make {:,}. Is a quote missing?")
+                names = _in_order(self, columns)
+                tables = (self._named(batch).select(names) for batch in reader)
+                yield from _numbered(self, tables, "its lines make {:,}. Is a quote missing?")
         except (pa.ArrowInvalid, UnicodeError, EOFError, zlib.error, OSError) as error:
             raise self._complaint(error) from error
 
@@ -257,12 +262,15 @@ class _ParquetSource:
     def place(self, row: int) -> str:
         return f"row {row + 1}"
 
-    def chunks(self) -> Iterator[Rows]:
+    def chunks(self, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+        names = _in_order(self, columns)
         try:
             with self.path.open("rb") as stream, pyarrow.parquet.ParquetFile(stream) as file:
-                batches = (pa.table(batch) for batch in file.iter_batches(_CHUNK))
-                yield from _numbered(self, batches, "it is said to have {:,}. Is it damaged?")
-        except (pa.ArrowException, OSError, UnicodeError) as error:
+                n_rows = rows_at_once(self.path, file, names, _CHUNK)
+                batches = map(_checked, file.iter_batches(n_rows, columns=None if columns is None else names))
+                tables = (pa.table(batch).select(names) for batch in batches)
+                yield from _numbered(self, tables, "it is said to have {:,}. Is it damaged?")
+        except (pa.ArrowException, OSError, UnicodeError, KeyError) as error:  # two lists of names that differ
             raise TableError(f"{self.path} cannot be read as Parquet: {_first_line(error)}") from error
 
     def _read(self, look: Callable[[Any], Any]) -> Any:
@@ -286,7 +294,8 @@ class _ExcelSource:
             raise TableError(f"{path}: reading Excel needs openpyxl: pip install 'eiv[excel]'.") from error
         try:
             with path.open("rb") as stream:
-                book = openpyxl.load_workbook(stream, read_only=True, data_only=True)
+                check_workbook(path, stream)
+                book = openpyxl.load_workbook(stream, read_only=True, data_only=True, keep_links=False)
                 self._read(book.worksheets[0])
                 book.close()
         except TableError:
@@ -300,10 +309,19 @@ class _ExcelSource:
         header: list[Any] | None = None
         self._lines: list[int] = []
         self._rows: list[list[Any]] = []
+        n_characters = 0
         for number, row in enumerate(sheet.iter_rows(values_only=True), 1):
             cells = _without_empty_end(row)
             if not cells:
                 continue
+            lengths = [len(cell) for cell in cells if isinstance(cell, str)]
+            if lengths and max(lengths) > LONGEST_CELL:
+                raise TableError(
+                    f"{self.path}, row {number}: a cell of {max(lengths):,} characters; {LONGEST_CELL:,} are the most."
+                )
+            n_characters += sum(lengths)
+            if n_characters > LARGEST_TEXT:
+                raise TableError(f"{self.path} has more than {LARGEST_TEXT:,} characters, the limit; save it as CSV.")
             if header is None:
                 header = cells
                 continue
@@ -323,31 +341,35 @@ class _ExcelSource:
     def place(self, row: int) -> str:
         return f"row {self._lines[row]}"
 
-    def chunks(self) -> Iterator[Rows]:
-        columns = []
-        for j in range(len(self.columns)):
+    def chunks(self, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+        places, names, found = {name: j for j, name in enumerate(self.columns)}, _in_order(self, columns), []
+        for j in map(places.__getitem__, names):
             cells = [row[j] if j < len(row) else None for row in self._rows]
             plain = all(cell is None or (isinstance(cell, int | float)) for cell in cells)
-            columns.append(
+            found.append(
                 pa.array([None if cell is None else _float(cell) for cell in cells], pa.float64())
                 if plain
                 else pa.array(["" if cell is None else str(cell) for cell in cells], pa.string())
             )
-        cells = pa.Table.from_arrays(columns, names=list(self.columns))
+        cells = pa.Table.from_arrays(found, names=names)
         yield from _numbered(self, [cells], "its sheet has {:,}.")
 
 
-def read_rows(source: Source) -> Rows:
-    """All rows of a table."""
-    return Rows(source, pa.concat_tables([rows.cells for rows in source.chunks()]))
+def read_rows(source: Source, columns: Sequence[str] | None = None) -> Rows:
+    """All rows of a table, with these columns or all."""
+    return Rows(source, pa.concat_tables([rows.cells for rows in source.chunks(columns)]))
 
 
 def check_columns(source: Source, names: Sequence[str], what: str) -> None:
     """Raise a `TableError` where a column is not there."""
     for name in names:
         if name not in source.columns:
-            known = ", ".join(source.columns[:30]) + (", ..." if len(source.columns) > 30 else "")
-            raise TableError(f"{source.path} has no column {name!r} ({what}); it has: {known}.")
+            raise TableError(f"{source.path} has no column {name!r} ({what}); it has: {listed(source.columns)}.")
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, for a sentence."""
+    return ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
 
 
 def _numbered(source: Source, tables: Any, counted: str) -> Iterator[Rows]:
@@ -363,6 +385,12 @@ def _numbered(source: Source, tables: Any, counted: str) -> Iterator[Rows]:
         raise TableError(f"{source.path}: {first:,} rows were read, but {counted.format(source.n_rows)}")
 
 
+def _in_order(source: Source, columns: Sequence[str] | None) -> list[str]:
+    """These columns of a table in its own order, or all of them."""
+    wanted = set(source.columns if columns is None else columns)
+    return [name for name in source.columns if name in wanted]
+
+
 def _is_number(kind: Any) -> bool:
     return any(test(kind) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)) or (
         pa.types.is_decimal(kind)
@@ -375,6 +403,14 @@ def _is_parsed(cell: Any) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def _checked(batch: Any) -> Any:
+    """The same rows; an `ArrowInvalid` where a cell points to something that is not there."""
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type) or pa.types.is_nested(column.type):
+            column.validate(full=True)
+    return batch
 
 
 def plain(values: Any) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from eiv.io.tables.spanning import are_rows, n_cells
+from eiv.io.tables.spanning import are_rows, first_row_inside, n_cells
 
 LONGEST_ROW = 2**21  # bytes: half a block of `reading`, because Latin-1 may double them
 _BLOCK = 2**20  # bytes that are looked at at once
@@ -154,20 +154,25 @@ class _Counter:
         before = 0  # where the row ends that was looked at last
         for start, end in spanning:
             if blotted[end : end + 1] not in (b"", b"\r", b"\n", self._separator):
-                why = "is closed in a later line, in the middle of a cell. Is a quote missing, or one too many?"
-                raise TableError(f"{self.path}, line {self._line(content[:start])}: a quote opens and {why}")
+                raise self._amiss(content[:start], "is closed in a later line, in the middle of a cell")
             if start < before:
                 continue
             first = max(blotted.rfind(b"\n", before, start), blotted.rfind(b"\r", before, start)) + 1
             before = _end_of_line(blotted, end)
             is_header = not self.n_rows and first <= begin
-            lines = content[first:before].splitlines()
+            row = content[first:before]
+            lines = row.splitlines()
             if are_rows(lines, self._n_columns, self._separator, below=int(is_header)):
-                why = (
-                    f"joins {len(lines)} lines, each of which is a row by itself. Is a quote missing, or one too many?"
-                )
-                raise TableError(f"{self.path}, line {self._line(content[:start])}: a quote opens and {why}")
+                raise self._amiss(content[:start], f"joins {len(lines)} lines, each of which is a row by itself")
+            inside = first_row_inside(row, blotted[first:before], self._separator, is_header)
+            if inside is not None:
+                line = self._line(content[:first]) + inside
+                raise self._amiss(content[:start], f"joins {len(lines)} lines, of which line {line} begins as a row")
             self.n_spanning += not is_header
+
+    def _amiss(self, before: bytes, why: str) -> TableError:
+        why = f"a quote opens and {why}. Is a quote missing, or one too many?"
+        return TableError(f"{self.path}, line {self._line(before)}: {why}")
 
     def _too_long(self, opened: int | None) -> TableError:
         limit = f"{LONGEST_ROW / 2**20:g} MiB"

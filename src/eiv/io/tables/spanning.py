@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 
 _QUOTED = re.compile(rb'"(?:[^"]++|"")*+"')
+_DIGIT = re.compile(rb"\d")
 _NUMBER = re.compile(rb"[-+]?[\d.,]+(e[-+]?\d+)?|[-+]?inf(inity)?|n/?a|#n/a|nan|null|none|", re.IGNORECASE)
 
 
@@ -24,6 +26,41 @@ def are_rows(lines: Sequence[bytes], n_columns: int, separator: bytes, below: in
     if not all(readings):
         return False
     return any(all(map(_is_number, column)) for column in zip(*readings[below:], strict=True))
+
+
+def first_row_inside(row: bytes, blotted: bytes, separator: bytes, is_header: bool) -> int | None:
+    """The first line of a row over several lines, from 1 on, that begins a row by itself, however many cells it has.
+
+    `blotted` is the row without line ends in quotes. A line in a quoted cell begins a row where it reaches the column
+    of that cell and has numbers, or nothing, wherever this row has them before that column. One of them is a number;
+    or the line before ends with numbers, wherever this row has them after that column. Before a cell of a header, which
+    holds names, all columns count.
+    """
+    cells = next(_readings(blotted, separator))
+    numeric = [is_header or _is_number(cell) for cell in cells]
+    place = n_line = 0
+    for column, cell in enumerate(cells):
+        lines = row[place : place + len(cell)].splitlines()
+        for n, (earlier, line) in enumerate(itertools.pairwise(lines), 1):
+            found = line.strip(b'"').split(separator)
+            if len(found) <= column or not _are_numbers(found[:column], numeric):
+                continue
+            ends = earlier.strip(b'"').split(separator)[:0:-1]  # without the cell of text that it begins with
+            at_end = len(ends) >= len(cells) - column - 1 and _are_numbers(ends, numeric[:column:-1])
+            if _has_number(found[:column], numeric) or (at_end and _has_number(ends, numeric[:column:-1])):
+                return n_line + n
+        place, n_line = place + len(cell) + 1, n_line + max(0, len(lines) - 1)
+    return None
+
+
+def _are_numbers(cells: Sequence[bytes], numeric: Sequence[bool]) -> bool:
+    """Whether cells are numbers, or empty, in all columns that are numeric."""
+    return all(_is_number(cell) for cell, counts in zip(cells, numeric, strict=False) if counts)
+
+
+def _has_number(cells: Sequence[bytes], numeric: Sequence[bool]) -> bool:
+    """Whether a cell of a column that is numeric has a digit."""
+    return any(_DIGIT.search(cell) for cell, counts in zip(cells, numeric, strict=False) if counts)
 
 
 def _fitting(line: bytes, n_columns: int, separator: bytes) -> list[bytes]:

@@ -56,7 +56,8 @@ class TextFormat:
         scan = Scan.of(path, found)
         rows = _rows(_lines(sample.decode(scan.encoding, errors="ignore"), whole), found)
         if not rows:
-            raise TableError(f"{path}: the names of its columns cannot be read.")
+            limit = f"{csv.field_size_limit():,} characters"
+            raise TableError(f"{path}: the names of its columns cannot be read; each may have {limit} at most.")
         if len(rows[0]) > _MOST_COLUMNS:
             raise TableError(f"{path} has {len(rows[0]):,} columns; {_MOST_COLUMNS:,} are the most.")
         if found == decimal and not _has(_COMMA, rows[1:]):  # but in quotes

@@ -1,0 +1,60 @@
+"""Commands in processes of their own: none keeps a test waiting for ever, and none outlives it."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+SECONDS = 180  # after which a command and all that it has started are killed: whoever reads from them reads the end
+MAIN = "from eiv.cli import main; main()"
+
+
+def hears_interrupts():
+    """Undo what a process inherits that was started from a shell in the background: it ignores Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def started(*arguments, first=hears_interrupts, **options):
+    """A process with pipes, which leads a session of its own and begins with `first`."""
+    options = {"text": True, "env": os.environ | {"OMP_NUM_THREADS": "1"}} | options
+    process = subprocess.Popen(
+        [*map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=first,  # noqa: PLW1509  (no threads here)
+        **options,
+    )
+    watch = threading.Timer(SECONDS, kill, [process])
+    watch.daemon = True
+    watch.start()
+    try:
+        yield process
+    finally:
+        watch.cancel()
+        kill(process)
+        process.stdout.close()
+        process.stderr.close()
+        process.wait(timeout=30)
+
+
+def kill(process):
+    """End a process and its children, as far as they are alive."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def command(*arguments, code=MAIN, **options):
+    """The command line as `started`."""
+    return started(sys.executable, "-c", code, *arguments, **options)
+
+
+def ended(*arguments, **options):
+    """A process that has run to its end: exit status, stdout and stderr."""
+    with started(*arguments, **options) as process:
+        out, err = process.communicate(timeout=SECONDS)
+        return process.returncode, out, err
