@@ -24,6 +24,7 @@ THREADS = int(os.environ.get("EIV_TEST_THREADS", "1"))
 torch.set_num_threads(THREADS)
 CPU = torch.device("cpu")
 TESTS = Path(__file__).parent
+SECONDS_OF_SLOW = 3600  # after which a test marked `slow` fails; `timeout` in pyproject.toml is for the others
 
 # Folders and files without numbers that could depend on the CPU, or whose numbers others test; the rest is `numerical`.
 _NOT_NUMERICAL = {
@@ -69,11 +70,13 @@ LONGEST = [
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark the numerical tests, and deal out the longest among those chosen to the workers of pytest-xdist."""
+    """Mark the numerical tests, give slow ones more time, and deal out the longest to the workers of pytest-xdist."""
     for item in items:
         inside = item.path.is_relative_to(TESTS)
         if not inside or item.path.relative_to(TESTS).parts[0] not in _NOT_NUMERICAL:
             item.add_marker("numerical")
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SECONDS_OF_SLOW))
     result = yield
     if hasattr(config, "workerinput"):
         items[:] = dealt_out(items, config.workerinput["workercount"])
