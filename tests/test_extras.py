@@ -17,6 +17,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = PROJECT["optional-dependencies"]
 NOT_CORE = ("typer", "rich", "jinja2", "matplotlib", "pyarrow", "openpyxl", "onnx", "onnxruntime")
 
+with_all = pytest.mark.skipif(
+    not all(map(is_installed, NOT_CORE)), reason="needs the extras, to take some of them away"
+)
+
 WITHOUT = """
 import importlib.abc, sys
 
@@ -133,13 +137,14 @@ def test_the_core_works_without_any_extra():
     assert re.fullmatch(r"training 20/20 epochs  loss \S+  sigma_y \S+", progress[-1])
 
 
+@with_all
 @pytest.mark.parametrize(
     ("missing", "words"),
     [
         (["typer"], "typer, which is missing"),
         (["rich"], "rich, which is missing"),
         (["pyarrow"], "pyarrow, which is missing"),
-        (["typer", "rich", "pyarrow"], "typer and rich and pyarrow, which are missing"),
+        (["typer", "rich", "pyarrow"], "typer, rich and pyarrow, which are missing"),
     ],
 )
 def test_without_its_packages_the_command_line_is_one_sentence(missing, words):
@@ -148,6 +153,7 @@ def test_without_its_packages_the_command_line_is_one_sentence(missing, words):
     assert ended.stderr == f'error: The command line needs {words}: pip install "eiv[cli]"\n'
 
 
+@with_all
 def test_the_command_line_without_the_other_extras(tmp_path):
     random = np.random.default_rng(0)
     rows = random.normal(size=(60, 2)).round(3)

@@ -35,8 +35,9 @@ def needs(what: str, *packages: str, extra: str) -> None:
     """
     missing = [package for package in packages if not is_installed(package)]
     if missing:
-        which = "which is missing" if len(missing) == 1 else "which are missing"
-        raise MissingExtraError(f'{what} needs {" and ".join(missing)}, {which}: pip install "eiv[{extra}]"')
+        *others, last = missing
+        words = f"{', '.join(others)} and {last}, which are missing" if others else f"{last}, which is missing"
+        raise MissingExtraError(f'{what} needs {words}: pip install "eiv[{extra}]"')
 
 
 def is_installed(package: str) -> bool:

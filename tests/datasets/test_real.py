@@ -504,8 +504,7 @@ def table(name):
 
 
 def workbook(sheets):
-    import openpyxl  # noqa: PLC0415
-
+    openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook(write_only=True)
     for title, rows in sheets.items():
         sheet = book.create_sheet(title)
