@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eiv import EiVRegressor
 from eiv.extras import MissingExtraError, is_installed, needs
 
 ROOT = Path(__file__).parents[1]
@@ -190,6 +191,15 @@ def test_the_command_line_without_the_other_extras(tmp_path):
         *[f"error: eiv study {of_pages}", "status 2"] * 2,
     ]
     assert {path.name for path in tmp_path.iterdir()} == {"table.csv", "table.xlsx", "m.eiv", "p.parquet"}
+
+
+def test_without_rich_progress_is_ten_lines(line, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "rich", None)
+    EiVRegressor(0.1, epochs=25, hidden_units=8, recipe="paper", verbose=True).fit(*line)
+    shown = [words for words in capsys.readouterr().out.splitlines() if words.startswith("training")]
+    assert [int(re.match(r"training (\d+)/25 epochs  loss", words)[1]) for words in shown] == [
+        *(3, 5, 8, 10, 13, 15, 18, 20, 23, 25)
+    ]
 
 
 def packages_of(extra):
