@@ -16,6 +16,7 @@ from eiv.extras import MissingExtraError, is_installed, needs
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
+OTHERS = ("parquet", "excel", "onnx", "datasets")
 NOT_CORE = ("typer", "rich", "jinja2", "matplotlib", "pyarrow", "openpyxl", "onnx", "onnxruntime")
 
 with_all = pytest.mark.skipif(
@@ -34,12 +35,16 @@ sys.meta_path.insert(0, Without())
 """
 
 TRY = """
+import zipfile
+
 def sentence(use):
     try:
         use()
     except ImportError as error:
         assert isinstance(error, MissingExtraError), repr(error)
         return str(error)
+    except zipfile.BadZipFile:
+        return "BadZipFile"
     return "it works"
 """
 
@@ -95,6 +100,15 @@ found = {
 print(json.dumps(found))
 """
 
+SENTENCES = {
+    "figure": 'A figure needs matplotlib, which is missing: pip install "eiv[report]"',
+    "page": 'A page needs jinja2 and matplotlib, which are missing: pip install "eiv[report]"',
+    "onnx": 'Export to ONNX needs onnx, which is missing: pip install "eiv[onnx]"',
+    "workbook": 'An Excel workbook needs openpyxl, which is missing: pip install "eiv[datasets]"',
+    "tables": 'eiv.io.tables needs pyarrow, which is missing: pip install "eiv[parquet]"',
+    "experiments": 'eiv.experiments needs rich, which is missing: pip install "eiv[cli]"',
+}
+
 COMMANDS = """
 import json, sys
 from eiv.cli import main
@@ -124,12 +138,7 @@ def test_the_core_works_without_any_extra():
         "frame": 5,
         "data": 13,
         "rmse": True,
-        "figure": 'A figure needs matplotlib, which is missing: pip install "eiv[report]"',
-        "page": 'A page needs jinja2 and matplotlib, which are missing: pip install "eiv[report]"',
-        "onnx": 'Export to ONNX needs onnx, which is missing: pip install "eiv[onnx]"',
-        "workbook": 'An Excel workbook needs openpyxl, which is missing: pip install "eiv[datasets]"',
-        "tables": 'eiv.io.tables needs pyarrow, which is missing: pip install "eiv[parquet]"',
-        "experiments": 'eiv.experiments needs rich, which is missing: pip install "eiv[cli]"',
+        **SENTENCES,
         "left": ["m.eiv"],
         "loaded": [],
     }
@@ -191,6 +200,20 @@ def test_the_command_line_without_the_other_extras(tmp_path):
         *[f"error: eiv study {of_pages}", "status 2"] * 2,
     ]
     assert {path.name for path in tmp_path.iterdir()} == {"table.csv", "table.xlsx", "m.eiv", "p.parquet"}
+
+
+@with_all
+@pytest.mark.parametrize("extra", ["report", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
+def test_each_extra_works_without_the_others(extra):
+    """In particular from Python, without the command line."""
+    hidden = set(NOT_CORE) - packages_of(extra)
+    ended = run_without(hidden, TRY + CORE.replace("{packages}", repr(hidden)))
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout.splitlines()[-1])
+    works = {"report": {"figure", "page"}, "parquet": {"tables"}, "onnx": {"onnx"}}.get(extra, {"workbook"})
+    assert {name for name in SENTENCES if found[name] == SENTENCES[name]} == set(SENTENCES) - works
+    assert {found[name] for name in works} <= {"it works", "BadZipFile"}  # the latter from openpyxl itself
+    assert found["loaded"] == []
 
 
 def test_without_rich_progress_is_ten_lines(line, monkeypatch, capsys):
