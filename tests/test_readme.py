@@ -18,8 +18,8 @@ import pytest
 import sklearn
 
 import eiv
+from children import process_group
 from eiv.training.settings import RECIPES
-from processes import process_group
 
 README = Path(__file__).parents[1] / "README.md"
 MARK = "not run by the tests: "

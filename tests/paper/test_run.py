@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from children import process_group
 from eiv.experiments.paper import run, stacks
 from eiv.experiments.paper.evaluation import evaluate_regression
 from eiv.experiments.paper.problems import problem
@@ -22,7 +23,6 @@ from eiv.experiments.paper.settings import PROFILES, TRAINING
 from eiv.experiments.paper.stacks import Stack, plan
 from eiv.experiments.paper.tables import Tables
 from eiv.experiments.runs import MixedResultsError
-from processes import process_group
 
 QUIET = Console(quiet=True)
 RESULTS = ("networks", "calibration", "points")  # `stacks` holds times, which differ
