@@ -14,9 +14,9 @@ import torch
 from numpy.random import SeedSequence
 
 from eiv.engine.products import check_precision
+from eiv.extras import is_installed
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import BernoulliDropout
-from scenarios import run_tables
 
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test` would have every command ignore it
@@ -24,6 +24,7 @@ THREADS = int(os.environ.get("EIV_TEST_THREADS", "1"))
 torch.set_num_threads(THREADS)
 CPU = torch.device("cpu")
 TESTS = Path(__file__).parent
+SECONDS_OF_SLOW = 3600  # after which a test marked `slow` fails; `timeout` in pyproject.toml is for the others
 
 # Folders and files without numbers that could depend on the CPU, or whose numbers others test; the rest is `numerical`.
 _NOT_NUMERICAL = {
@@ -41,6 +42,7 @@ _NOT_NUMERICAL = {
     "test_cli_models.py",
     "test_cli_outputs.py",
     "test_examples.py",
+    "test_extras.py",
     "test_files.py",
     "test_model_report.py",
     "test_order.py",
@@ -49,6 +51,27 @@ _NOT_NUMERICAL = {
     "test_table_properties.py",
     "test_tables.py",
 }
+# Files by the package that they need, of an extra or of POSIX, and tests by the file of Linux that they need. They are
+# left out where it is missing; a test in another file says itself what it needs. See CONTRIBUTING.md.
+FILES_THAT_NEED = {
+    "typer": [
+        *("paper/*", "studies/*", "scenarios.py", "test_benchmarks.py", "test_cli*.py", "test_diagnostics.py"),
+        *("test_examples.py", "test_model_report.py", "test_public_api.py", "test_readme.py"),
+    ],
+    "pyarrow": ["fuzz/*", "test_table*.py"],
+    "onnxruntime": ["test_export.py"],
+    "resource": ["fuzz/*", "test_cli_[elmo]*.py", "test_model_report.py"],
+}
+TESTS_THAT_NEED = {
+    "/dev/full": [
+        "tests/test_cli_outputs.py::test_outputs_that_are_no_plain_files_are_refused",
+        "tests/test_cli_outputs.py::test_library_outputs_that_are_no_plain_files_are_refused",
+    ],
+    "/proc": ["tests/test_cli_models.py::test_too_little_memory_is_one_sentence"],  # a limit that only Linux holds to
+}
+collect_ignore_glob = [
+    pattern for package, files in FILES_THAT_NEED.items() if not is_installed(package) for pattern in files
+]
 # The longest tests, over eight seconds each, which start first: no worker is left with one of them at the end.
 LONGEST = [
     "tests/test_readme.py::test_command_blocks_run_in_order[quick]",
@@ -69,11 +92,16 @@ LONGEST = [
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark the numerical tests, and deal out the longest among those chosen to the workers of pytest-xdist."""
+    """Mark the numerical tests, give slow ones more time, and deal out the longest to the workers of pytest-xdist."""
+    missing = {name: file for file, names in TESTS_THAT_NEED.items() if not Path(file).exists() for name in names}
     for item in items:
+        if (name := item.nodeid.partition("[")[0]) in missing:
+            item.add_marker(pytest.mark.skip(reason=f"needs {missing[name]}"))
         inside = item.path.is_relative_to(TESTS)
         if not inside or item.path.relative_to(TESTS).parts[0] not in _NOT_NUMERICAL:
             item.add_marker("numerical")
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SECONDS_OF_SLOW))
     result = yield
     if hasattr(config, "workerinput"):
         items[:] = dealt_out(items, config.workerinput["workercount"])
@@ -110,6 +138,8 @@ def dtype(request):
 @pytest.fixture
 def made_up_run():
     """Tables of a reproduction, made up."""
+    from scenarios import run_tables  # noqa: PLC0415  (needs eiv.experiments, which need extras)
+
     return run_tables()
 
 

@@ -17,35 +17,44 @@ def hears_interrupts():
 
 
 @contextlib.contextmanager
-def started(*arguments, first=hears_interrupts, **options):
-    """A process with pipes, which leads a session of its own and begins with `first`."""
-    options = {"text": True, "env": os.environ | {"OMP_NUM_THREADS": "1"}} | options
-    process = subprocess.Popen(
-        [*map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        preexec_fn=first,  # noqa: PLW1509  (no threads here)
-        **options,
-    )
-    watch = threading.Timer(SECONDS, kill, [process])
-    watch.daemon = True
-    watch.start()
+def process_group(arguments, **options):
+    """A process, which is killed at the end of the block with all that it has started, however the block ends.
+
+    It has a session of its own, for that; Windows has none, and there its own children are left alone.
+    """
+    process = subprocess.Popen([*map(str, arguments)], start_new_session=True, **options)
     try:
         yield process
     finally:
-        watch.cancel()
         kill(process)
-        process.stdout.close()
-        process.stderr.close()
-        process.wait(timeout=30)
+        process.wait(timeout=60)
 
 
 def kill(process):
     """End a process and its children, as far as they are alive."""
+    if not hasattr(os, "killpg"):
+        process.kill()
+        return
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def started(*arguments, first=hears_interrupts, **options):
+    """The same with pipes; it begins with `first`."""
+    options = {"text": True, "env": os.environ | {"OMP_NUM_THREADS": "1"}} | options
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with process_group(arguments, preexec_fn=first, **pipes, **options) as process:
+        watch = threading.Timer(SECONDS, kill, [process])
+        watch.daemon = True
+        watch.start()
+        try:
+            yield process
+        finally:
+            watch.cancel()
+            kill(process)
+            process.stdout.close()
+            process.stderr.close()
 
 
 def command(*arguments, code=MAIN, **options):

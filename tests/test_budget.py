@@ -10,6 +10,7 @@ from numpy.random import SeedSequence
 
 from conftest import small_posterior
 from eiv import EiVRegressor, Prediction
+from eiv.extras import is_installed
 from eiv.inputs import FlatPrior, MixturePrior, ZetaNormal, ZetaPosterior
 from eiv.inputs.own import OwnDraws
 from eiv.posteriors import PointPosterior
@@ -18,6 +19,7 @@ from eiv.prediction.budget import BudgetSampler, matched_noise
 SLOPES = torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64)
 ERRORS = torch.tensor([0.3, 0.1, 0.0, 0.2], dtype=torch.float64)
 FAST = {"hidden_units": 16, "epochs": 3, "n_theta": 10, "random_state": 0, "dtype": "float64", "device": "cpu"}
+draws = pytest.mark.skipif(not is_installed("matplotlib"), reason="needs matplotlib")
 
 
 class Function(PointPosterior):
@@ -191,6 +193,7 @@ def test_a_budget_leaves_the_prediction_as_it_was(cube):
     assert np.array_equal(plain.aleatoric, more.aleatoric)
 
 
+@draws
 def test_several_outputs_stand_side_by_side(cube):
     X, y, _ = cube
     model = EiVRegressor(0.1, **FAST, recipe="paper").fit(X.to_numpy(), np.stack([y, -2 * y, y**2], axis=1))
@@ -241,6 +244,7 @@ def widths(axes):
     return np.array([bar.get_width() for bar in axes.patches])
 
 
+@draws
 def test_the_chart_draws_every_share_once():
     shares = np.array([[0.5, 0.25], [1.25, 0.5], [np.nan, np.nan]])
     p = Prediction(*np.zeros((4, 3)), index=np.array(["p", "q", "r"]), shares=shares, feature_names=("a", "b"))
@@ -252,6 +256,7 @@ def test_the_chart_draws_every_share_once():
     assert [label.get_text() for label in p.plot_budget(np.array([2, 0])).axes[0].get_yticklabels()] == ["r", "p"]
 
 
+@draws
 def test_the_chart_of_many_rows_and_features_shows_the_first_and_the_largest():
     shares = np.tile(np.linspace(0.01, 0.1, 12), (30, 1))
     figure = Prediction(*np.zeros((4, 30)), shares=shares).plot_budget()

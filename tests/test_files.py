@@ -9,6 +9,8 @@ import pytest
 
 from eiv.io.files import only_new, write_whole, written_whole
 
+posix = pytest.mark.skipif(os.name == "nt", reason="needs permissions, links and paths of POSIX")
+
 
 def test_an_interrupted_write_leaves_nothing(tmp_path, monkeypatch):
     def interrupt(*args):
@@ -76,12 +78,14 @@ def test_what_a_killed_writer_left_is_swept_away(tmp_path, monkeypatch, locks):
     assert set(tmp_path.iterdir()) == {*left, *foreign, tmp_path / "table.csv", tmp_path / "other.csv"}
 
 
+@posix
 def test_permissions_are_those_of_any_new_file(tmp_path):
     write_whole(tmp_path / "ours", "text")
     (tmp_path / "theirs").write_text("text")
     assert stat.S_IMODE((tmp_path / "ours").stat().st_mode) == stat.S_IMODE((tmp_path / "theirs").stat().st_mode)
 
 
+@posix
 def test_a_file_that_is_replaced_hands_on_its_permissions(tmp_path):
     path = tmp_path / "private.csv"
     for mode in (0o600, 0o444, 0o664):
@@ -94,6 +98,7 @@ def test_a_file_that_is_replaced_hands_on_its_permissions(tmp_path):
         assert path.read_text() == "new"
 
 
+@posix
 def test_a_symbolic_link_is_followed(tmp_path):
     (tmp_path / "there").mkdir()
     file, link, dangling = tmp_path / "there" / "file", tmp_path / "link", tmp_path / "dangling"
@@ -107,6 +112,7 @@ def test_a_symbolic_link_is_followed(tmp_path):
     assert len(list((tmp_path / "there").iterdir())) == 2
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full and named pipes")
 def test_only_plain_files_are_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("/dev/full")
@@ -125,6 +131,7 @@ def test_missing_folders_are_not_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@posix
 @pytest.mark.parametrize("links", [True, False])
 def test_a_file_that_appears_meanwhile_is_left_alone(tmp_path, monkeypatch, links):
     def no_links(*args):
@@ -157,6 +164,7 @@ def test_a_file_that_appears_meanwhile_is_left_alone(tmp_path, monkeypatch, link
     assert list(tmp_path.iterdir()) == [path]
 
 
+@posix
 @pytest.mark.parametrize(
     ("name", "beside"),
     [("t.csv.gz", "t.1.csv.gz"), ("t.v2.csv", "t.v2.1.csv"), ("t", "t.1"), (".t", ".t.1"), ("t.tar.x", "t.tar.1.x")],

@@ -42,9 +42,11 @@ def test_a_thread_keeps_its_precision_whatever_the_others_ask_for():
                 time.sleep(0)  # so that others may run
                 found.append(torch.get_float32_matmul_precision() == wanted)
 
-    threads = [threading.Thread(target=launch, args=pair) for pair in (("auto", "high"), ("float32", "highest"))]
+    pairs = (("auto", "high"), ("float32", "highest"))
+    threads = [threading.Thread(target=launch, args=pair, daemon=True) for pair in pairs]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
+        assert not thread.is_alive()
     assert found == [True] * 400

@@ -1,7 +1,8 @@
 """The fast path against autograd: products, gradients, whole trainings."""
 
+import os
 import pickle
-import resource
+from pathlib import Path
 
 import pytest
 import torch
@@ -159,13 +160,14 @@ def test_only_plain_fully_connected_networks_take_the_fast_path():
         assert type(fast_stack(NetworkStack(build, 2, 1, SEEDS, CPU))) is NetworkStack
 
 
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 def test_memory_does_not_grow_over_a_long_training():
     """The most that the process holds in the second half of a training is what it held in the first."""
     held = []
 
     def report(epoch, *_):
         with open("/proc/self/statm") as file:
-            held.append(int(file.read().split()[1]) * resource.getpagesize() / 2**20)
+            held.append(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20)
 
     x = torch.randn(3, 64, 2, dtype=torch.float64)
     schedule = Schedule(epochs=1200, batch_size=32, learning_rate=1e-3, n_zeta=5, renew_every=20)

@@ -1,17 +1,20 @@
 """The order in which workers take up the tests (`conftest.py`)."""
 
 from collections import Counter
+from itertools import chain
 from types import SimpleNamespace
 
 import pytest
 
-from conftest import LONGEST, TESTS, dealt_out
+from conftest import FILES_THAT_NEED, LONGEST, TESTS, TESTS_THAT_NEED, dealt_out
 
 
-def test_the_longest_tests_are_there():
-    for name in LONGEST:
+def test_tests_that_are_named_are_there():
+    for name in chain(LONGEST, *TESTS_THAT_NEED.values()):
         file, _, test = name.removeprefix("tests/").partition("::")
-        assert f"def {test.partition('[')[0]}(" in (TESTS / file).read_text(), name
+        assert f"def {test.partition('[')[0]}(" in (TESTS / file).read_text(encoding="utf-8"), name
+    for pattern in chain(*FILES_THAT_NEED.values()):
+        assert list(TESTS.glob(pattern)), pattern
 
 
 @pytest.mark.parametrize(("n_others", "n_workers"), [(1000, 1), (1000, 2), (1001, 3), (3, 16)])

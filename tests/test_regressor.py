@@ -341,6 +341,7 @@ def test_fit_splits_checks_its_rows(line):
 
 
 def test_progress_bar_shows_loss_noise_and_time(line, capsys):
+    pytest.importorskip("rich")
     X, y = line
     EiVRegressor(0.1, **FAST, verbose=True, recipe="paper").fit(X, y)
     shown = capsys.readouterr().out

@@ -8,11 +8,13 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eiv.extras import needs
 from eiv.io.files import write_whole
 
 if TYPE_CHECKING:
@@ -40,18 +42,22 @@ _STYLE: Any = {
 @contextlib.contextmanager
 def styled() -> Iterator[None]:
     """Draw in our style, and leave the user's as it is."""
-    import matplotlib as mpl  # noqa: PLC0415  (slow to import)
-
-    with mpl.rc_context(_STYLE):
+    with _matplotlib().rc_context(_STYLE):
         yield
 
 
 def new_figure(n_rows: int, n_columns: int, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
     """A figure that belongs to no window, and its axes, `n_rows x n_columns`."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    figure = Figure(figsize=size, layout="constrained")
+    figure: Figure = _matplotlib().figure.Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(n_rows, n_columns, squeeze=False, **options)
+
+
+def _matplotlib() -> ModuleType:
+    """It is slow to import, and belongs to an extra."""
+    needs("A figure", "matplotlib", extra="report")
+    import matplotlib.figure  # noqa: PLC0415
+
+    return matplotlib
 
 
 def image(figure: Figure, kind: str) -> bytes:

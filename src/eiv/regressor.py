@@ -495,7 +495,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         Args:
             path: the file; one that is there is replaced. It is written whole or not at all.
-            form: "onnx", which needs `pip install 'eiv[onnx]'`.
+            form: "onnx", which needs `pip install "eiv[onnx]"`.
 
         Examples:
             >>> import tempfile

@@ -401,22 +401,25 @@ def test_a_kill_half_way_leaves_nothing(server, tmp_path):
         handler.wfile.write(b"PK" * 1000)
         handler.wfile.flush()
         reached.set()
-        server.closing.wait(10)
+        server.closing.wait(60)
 
     server.serve(REAL["yacht"].downloads[0].url, half)
     process = subprocess.Popen([sys.executable, "-c", "import eiv.datasets; eiv.datasets.load('yacht')"])
-    assert reached.wait(20)
-    process.kill()
-    process.wait()
+    try:
+        assert reached.wait(60)
+    finally:
+        process.kill()
+        process.wait(timeout=60)
     assert files(tmp_path) == []
 
 
 def test_many_may_load_at_once(toy, server):
-    threads = [threading.Thread(target=load, args=("toy",)) for _ in range(8)]
+    threads = [threading.Thread(target=load, args=("toy",), daemon=True) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
+        assert not thread.is_alive()
     assert files(cache_folder()) == [cache_folder() / "toy.csv"]
 
 
@@ -429,7 +432,7 @@ def test_a_bar_is_drawn_on_a_terminal(toy, server, monkeypatch, capsys):
 def test_without_openpyxl_the_error_says_what_to_install(server, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     server.serve(REAL["power"].downloads[0].url, zipped(**{"CCPP/Folds5x2_pp.xlsx": b""}))
-    with pytest.raises(DataNotFoundError, match=r"pip install 'eiv\[datasets\]'"):
+    with pytest.raises(DataNotFoundError, match=r'openpyxl, which is missing: pip install "eiv\[datasets\]"'):
         load("power")
 
 
@@ -463,7 +466,7 @@ def test_every_description_is_complete():
 
 def test_import_is_light():
     code = "import eiv.datasets, sys; print([m for m in ('pandas', 'torch', 'rich', 'openpyxl') if m in sys.modules])"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert shown.stdout.strip() == "[]"
 
 
@@ -501,8 +504,7 @@ def table(name):
 
 
 def workbook(sheets):
-    import openpyxl  # noqa: PLC0415
-
+    openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook(write_only=True)
     for title, rows in sheets.items():
         sheet = book.create_sheet(title)

@@ -133,7 +133,7 @@ def test_stacks_side_by_side_start_from_their_own_weights():
         while not stop.is_set():
             torch.zeros(S, 256, 256, device=CUDA)
 
-    writer = threading.Thread(target=keep_writing)
+    writer = threading.Thread(target=keep_writing, daemon=True)
     writer.start()
     try:
         for seed in range(50):
@@ -146,7 +146,7 @@ def test_stacks_side_by_side_start_from_their_own_weights():
             assert torch.equal(found, wanted)
     finally:
         stop.set()
-        writer.join()
+        writer.join(timeout=60)
 
 
 def test_training_is_the_same_whatever_other_threads_do():
@@ -163,12 +163,12 @@ def test_training_is_the_same_whatever_other_threads_do():
         while not stop.is_set():
             alone.predict_distribution(x)
 
-    other = threading.Thread(target=keep_predicting)
+    other = threading.Thread(target=keep_predicting, daemon=True)
     other.start()
     try:
         beside = [fitted() for _ in range(3)]
     finally:
         stop.set()
-        other.join()
+        other.join(timeout=60)
     for model in beside:
         assert np.array_equal(model.loss_curve_, alone.loss_curve_)

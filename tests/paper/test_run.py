@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -23,6 +22,7 @@ from eiv.experiments.paper.settings import PROFILES, TRAINING
 from eiv.experiments.paper.stacks import Stack, plan
 from eiv.experiments.paper.tables import Tables
 from eiv.experiments.runs import MixedResultsError
+from processes import process_group
 
 QUIET = Console(quiet=True)
 RESULTS = ("networks", "calibration", "points")  # `stacks` holds times, which differ
@@ -40,31 +40,35 @@ SHORT = """
 
 
 def short_run(folder):
-    """A process that runs six short stacks, in a session of its own, so that its workers can be killed with it."""
+    """A process that runs six short stacks; at the end of the block it is killed with its workers."""
     command = [sys.executable, "-c", textwrap.dedent(SHORT), str(folder)]
-    return subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+    return process_group(command, stderr=subprocess.DEVNULL)
+
+
+def run_to_the_end(folder):
+    with short_run(folder) as process:
+        assert process.wait(timeout=240) == 0
 
 
 def results(folder):
     return {name: (folder / f"{name}.csv").read_bytes() for name in RESULTS}
 
 
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs groups of processes, which are killed at once")
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
 def test_killed_at_random_moments_the_tables_are_those_of_an_undisturbed_run(tmp_path, kills):
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     started = time.monotonic()
-    assert short_run(undisturbed).wait() == 0
+    run_to_the_end(undisturbed)
     seconds = time.monotonic() - started
     random = np.random.default_rng(kills)
     kept = []
     for _ in range(kills):
-        process = short_run(killed)
-        time.sleep(random.uniform(0.3, 0.9) * seconds)
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        with short_run(killed):
+            time.sleep(random.uniform(0.3, 0.9) * seconds)
         kept.append(len(list(killed.glob("stacks/*.json"))))
-    assert short_run(killed).wait() == 0
+    run_to_the_end(killed)
     assert kept == sorted(kept)  # nothing is lost
     assert results(killed) == results(undisturbed)
 

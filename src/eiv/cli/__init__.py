@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 
+from eiv.extras import MissingExtraError, needs
+
 try:
     import os
     import traceback
     import warnings
     from typing import Any
 
+    needs("The command line", "typer", "rich", "pyarrow", extra="cli")
     from eiv.cli import datasets, explain, fit, info, predict, report, reproduce, study  # noqa: F401  (each adds its command)
     from eiv.cli.app import app, complain, ending_signals, replace_unknown_characters, show_warning
     from eiv.cli.app import console as console
@@ -17,6 +20,9 @@ try:
 except KeyboardInterrupt:  # these imports take some tenths of a second, before any command has begun
     sys.stderr.write("interrupted: nothing was written.\n")
     raise SystemExit(130) from None
+except MissingExtraError as missing:
+    sys.stderr.write(f"error: {missing}\n")
+    raise SystemExit(2) from None
 
 
 def main() -> None:
@@ -42,7 +48,7 @@ def _status() -> Any:
         app()
     except SystemExit as end:
         return end.code or 0
-    except (ValueError, TypeError, ArithmeticError, OSError) as error:
+    except (ValueError, TypeError, ArithmeticError, OSError, MissingExtraError) as error:
         if _is_of_help(error):
             error = OSError(f"stdout could not be written: {os.strerror(getattr(error, 'errno', None) or 0)}.")
         complain(error)

@@ -13,6 +13,7 @@ from rich.bar import Bar
 from rich.table import Table
 
 from eiv.cli.app import app, check_output, console, interruptible, printable, show_warning
+from eiv.extras import needs
 
 if TYPE_CHECKING:
     from eiv import Prediction
@@ -77,6 +78,7 @@ def explain(
                 raise ValueError(
                     f"{out}: a picture can be written as {', '.join(_KINDS)}; choose one of these endings."
                 )
+            needs("A picture", "matplotlib", extra="report")
             check_output(out, force, data, model_file)
         table = ModelTable.opened(model_file, open_table(data, separator, decimal), x_err, y_err)
         if out is not None and len(table.outputs) > 1:

@@ -13,6 +13,7 @@ import numpy as np
 import typer
 
 from eiv.cli.app import app, check_output, console, errors, interruptible, printable, show_warning
+from eiv.extras import needs
 from eiv.io.files import check_links, digest_of, no_links
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def report(
     Of a model: the curve along each input with its uncertainty, the uncertainty budget, settings and where it comes
     from. With DATA also calibration and residuals, and where inputs leave the range that the model was trained in.
     """
+    needs("eiv report", "jinja2", "matplotlib", extra="report")
     started = time.perf_counter()
     if subject.is_file():
         page = out or subject.with_suffix(".html")

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from eiv.cli.app import app, check_seed, console, errors, printable, resumable
+from eiv.extras import needs
 
 
 @app.command()
@@ -28,6 +29,7 @@ def reproduce(
     restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
 ) -> None:
     """Renew the paper's results: train, evaluate, draw all figures, and check every claim."""
+    needs("eiv reproduce", "jinja2", "matplotlib", extra="report")
     with resumable(out):
         check_seed(seed)
         from eiv.experiments.paper.report import notice, write_report  # noqa: PLC0415  (slow to import)

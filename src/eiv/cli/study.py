@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eiv.cli.app import app, check_seed, console, errors, printable, resumable, small_table
+from eiv.extras import needs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +47,7 @@ def coverage(
     restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
 ) -> None:
     """Coverage of the truth, curve and output noise on the simulated sets, with uniform and with normal ζ."""
+    needs("eiv study", "jinja2", "matplotlib", extra="report")
     with resumable(out):
         check_seed(seed)
         from eiv.experiments.studies.coverage import study_coverage  # noqa: PLC0415  (slow to import)
@@ -84,6 +86,7 @@ def posteriors(
     restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
 ) -> None:
     """All families of weight posteriors, EiV and non-EiV, on ten data sets: coverage, scores and times."""
+    needs("eiv study", "jinja2", "matplotlib", extra="report")
     with resumable(out):
         check_seed(seed)
         from eiv.experiments.studies.posteriors import study_posteriors  # noqa: PLC0415  (slow to import)

@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 
 import eiv
+from eiv.extras import is_installed
 
 TIMEOUT = 30.0  # seconds without a byte
 DEADLINE = 600.0  # seconds for a whole file
@@ -67,8 +68,8 @@ def _read(response: http.client.HTTPResponse, url: str) -> bytes:
 
 @contextlib.contextmanager
 def _progress(url: str, total: int | None) -> Iterator[Callable[[int], object]]:
-    """A bar on the terminal; nothing where there is none."""
-    if not sys.stderr.isatty():
+    """A bar on the terminal; nothing where there is none, or no rich."""
+    if not (sys.stderr.isatty() and is_installed("rich")):
         yield lambda done: None
         return
     from rich.console import Console  # noqa: PLC0415

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eiv.datasets._download import LIMIT
+from eiv.extras import needs
 
 Array = NDArray[np.float64]
 Parser = Callable[[bytes], Array]
@@ -120,10 +121,9 @@ def workbook(sheet: str | None, decimals: int) -> Parser:
     """
 
     def parse(raw: bytes) -> Array:
-        try:
-            import openpyxl  # noqa: PLC0415
-        except ImportError as error:
-            raise ImportError("Excel workbooks need openpyxl: pip install 'eiv[datasets]'") from error
+        needs("An Excel workbook", "openpyxl", extra="datasets")
+        import openpyxl  # noqa: PLC0415
+
         book = openpyxl.load_workbook(io.BytesIO(raw), read_only=True, data_only=True)
         table = book.worksheets[0] if sheet is None else book[sheet]
         table.reset_dimensions()  # some writers state a wrong size

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 import eiv
+from eiv.extras import needs
 from eiv.inputs import MixturePrior, NormalPrior
 from eiv.io.files import write_whole
 from eiv.model import FittedModel
@@ -62,7 +63,7 @@ def export_onnx(model: FittedModel, path: str | Path) -> None:
         path: the file; one that is there is replaced. It is written whole or not at all.
 
     Raises:
-        ImportError: where the package onnx is not installed.
+        MissingExtraError: where the package onnx is not installed; an ImportError.
         ValueError: where the network, or the family of the weight posterior, is another one.
 
     Examples:
@@ -73,10 +74,9 @@ def export_onnx(model: FittedModel, path: str | Path) -> None:
         ...     export_onnx(EiVRegressor(0.1, epochs=2).fit(X[:, None], y).model_, f"{folder}/model.onnx")
 
     """
-    try:
-        import onnx  # noqa: PLC0415
-    except ImportError as error:
-        raise ImportError("Export to ONNX needs the package onnx: pip install 'eiv[onnx]'.") from error
+    needs("Export to ONNX", "onnx", extra="onnx")
+    import onnx  # noqa: PLC0415
+
     if not isinstance(model.posterior.stack, MLPStack):
         raise ValueError(
             "module: only chains of Linear, (leaky) ReLU and dropout, such as the paper's network, can be exported. "

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import eiv
+from eiv.extras import needs
 from eiv.report import sections
 from eiv.report.contributions import Budget
 from eiv.report.curves import curves
@@ -65,6 +66,7 @@ def write_model_page(
         True
 
     """
+    needs("A page", "jinja2", "matplotlib", extra="report")
     on_step("predicting")
     outputs, where = _outputs(model, header, sample)
     on_step("drawing")

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
+from eiv.extras import needs
 from eiv.io.files import write_whole
 
 
@@ -81,6 +80,9 @@ class Section:
 
 def write_page(path: Path, template: str, **content: Any) -> None:
     """Fill one of our templates and write the page, whole or not at all."""
+    needs("A page", "jinja2", extra="report")
+    import jinja2  # noqa: PLC0415
+
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("eiv.report"),
         autoescape=jinja2.select_autoescape(["html.j2"]),

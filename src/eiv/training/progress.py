@@ -8,6 +8,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from eiv.extras import is_installed
 from eiv.likelihoods import Likelihood
 
 
@@ -28,6 +29,9 @@ def training_progress(
     """
     if not enabled:
         yield None if on_progress is None else lambda epoch, loss, likelihood: on_progress(epoch / n_epochs)
+        return
+    if not is_installed("rich"):
+        yield _in_lines(n_epochs, y_scale, on_progress)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
@@ -50,9 +54,22 @@ def training_progress(
         yield report
 
 
+def _in_lines(n_epochs: int, y_scale: float, on_progress: Callable[[float], None] | None) -> Report:
+    """Ten lines instead of a bar, where rich is not installed; in ASCII, which every terminal can show."""
+    n_lines = 0
+
+    def report(epoch: int, loss: Tensor, likelihood: Likelihood) -> None:
+        nonlocal n_lines
+        if 10 * epoch // n_epochs > n_lines:
+            n_lines = 10 * epoch // n_epochs
+            state = likelihood.in_words(y_scale).replace("σ", "sigma").encode("ascii", "replace").decode()
+            print(f"training {epoch}/{n_epochs} epochs  loss {loss.mean().item():.4f}  {state}", flush=True)
+        if on_progress is not None:
+            on_progress(epoch / n_epochs)
+
+    return report
+
+
 def show_integration(ess: float, gap: float, n_zeta: int) -> None:
     """Show how well training has integrated over the true input."""
-    from rich.console import Console  # noqa: PLC0415
-
-    words = f"zetas: {ess:.1f} of {n_zeta} count (effective sample size), gap of the bound {gap:.2g} nats a row"
-    Console().print(words, highlight=False, soft_wrap=True)
+    print(f"zetas: {ess:.1f} of {n_zeta} count (effective sample size), gap of the bound {gap:.2g} nats a row")

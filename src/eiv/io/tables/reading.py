@@ -17,6 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from eiv.extras import needs
 from eiv.io.tables.rowgroups import rows_at_once
 from eiv.io.tables.scanning import TableError, is_gzip, open_bytes
 from eiv.io.tables.textformat import TextFormat
@@ -288,10 +289,9 @@ class _ExcelSource:
 
     def __init__(self, path: Path) -> None:
         self.path, self.text_format = path, TextFormat(",", ".", "utf-8", ())
-        try:
-            import openpyxl  # noqa: PLC0415
-        except ImportError as error:
-            raise TableError(f"{path}: reading Excel needs openpyxl: pip install 'eiv[excel]'.") from error
+        needs(f"{path}: reading Excel", "openpyxl", extra="excel")
+        import openpyxl  # noqa: PLC0415
+
         try:
             with path.open("rb") as stream:
                 check_workbook(path, stream)

@@ -1,0 +1,55 @@
+"""Packages that only some uses of eiv need: each belongs to an extra, such as `eiv[cli]`, that installs it."""
+
+from __future__ import annotations
+
+import importlib.util
+
+__all__ = ["MissingExtraError", "is_installed", "needs"]
+
+
+class MissingExtraError(ImportError):
+    """A package is missing that this use of eiv needs; the message names the extra to install.
+
+    Examples:
+        >>> raise MissingExtraError('eiv report needs jinja2, which is missing: pip install "eiv[report]"')
+        Traceback (most recent call last):
+        ...
+        eiv.extras.MissingExtraError: eiv report needs jinja2, which is missing: pip install "eiv[report]"
+
+    """
+
+
+def needs(what: str, *packages: str, extra: str) -> None:
+    """Raise a `MissingExtraError` where one of `packages`, which `extra` of eiv installs, is missing.
+
+    Nothing is imported, so that long work can ask before it begins.
+
+    Args:
+        what: the use that needs them; the message begins with it.
+        packages: by the names that they are imported by.
+        extra: the one to install.
+
+    Examples:
+        >>> needs("eiv report", "jinja2", "matplotlib", extra="report")
+
+    """
+    missing = [package for package in packages if not is_installed(package)]
+    if missing:
+        *others, last = missing
+        words = f"{', '.join(others)} and {last}, which are missing" if others else f"{last}, which is missing"
+        raise MissingExtraError(f'{what} needs {words}: pip install "eiv[{extra}]"')
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported; a mere folder of its name is none.
+
+    Examples:
+        >>> is_installed("eiv"), is_installed("no_such_package")
+        (True, False)
+
+    """
+    try:
+        spec = importlib.util.find_spec(package)
+    except ImportError:
+        return False
+    return spec is not None and spec.origin is not None
