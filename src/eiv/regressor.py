@@ -25,7 +25,7 @@ from eiv.model import MOST_ZETAS, SAMPLERS, FittedModel, Names
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import Prediction
 from eiv.training.fitting import Spec, Table, device_of, family_of, fit_stack, input_prior_of
-from eiv.training.settings import DTYPES, SETTINGS, Settings, settings_for
+from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
 __all__ = ["EiVRegressor", "fit_splits"]
 
@@ -65,7 +65,12 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "linearised_laplace" (the default) and "swag". Each says in its docstring what it learns, costs and misses.
         module: a callable `(n_inputs, n_outputs) -> torch.nn.Module`, with dropout layers of its own for the dropout
             families, or None for the paper's network.
-        hidden_units: h of the paper's network; 128 by default.
+        network: the kind of network: "paper", hidden layers of leaky ReLU, trained by steps; "cosine", one layer of
+            `hidden_units` cosines, a Gaussian process in the limit, whose length scales, strength and sigma_y are those
+            that make the labels most probable, without steps and without held-out rows; or "auto" (the default):
+            "cosine" where several features are noisy and no argument is given that only the other one has.
+        hidden_units: h of the paper's network, 128 by default; cosines of the other, 384 by default, more from 6,000
+            rows on.
         n_hidden: its number of hidden layers; 4 by default.
         dropout: p of the paper's network, for the dropout families; where rates are learned, or weights are normal,
             what they start from.
@@ -151,6 +156,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         zeta_draws: str | None = None,
         posterior: str | type[WeightPosterior] | None = None,
         module: Callable[[int, int], nn.Module] | None = None,
+        network: str | None = None,
         hidden_units: int | None = None,
         n_hidden: int | None = None,
         dropout: float | None = None,
@@ -181,6 +187,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.zeta_draws = zeta_draws
         self.posterior = posterior
         self.module = module
+        self.network = network
         self.hidden_units = hidden_units
         self.n_hidden = n_hidden
         self.dropout = dropout
@@ -581,7 +588,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "module must be a callable (n_inputs, n_outputs) -> torch.nn.Module or None, "
                 f"got {type(self.module).__name__}. A network of fixed shape: module=lambda n_inputs, n_outputs: ..."
             )
-        settings = settings_for(self.get_params(deep=False), n_rows=1)
+        arguments = self.get_params(deep=False)
+        check_kind(arguments)
+        settings = settings_for(arguments, n_rows=1)
         fewest = family_of(settings).fewest_networks
         if self.n_networks < fewest:
             raise ValueError(

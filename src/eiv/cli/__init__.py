@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from eiv.extras import MissingExtraError, needs
-
 try:
     import os
     import traceback
     import warnings
     from typing import Any
+
+    from eiv.extras import MissingExtraError, needs
 
     needs("The command line", "typer", "rich", "pyarrow", extra="cli")
     from eiv.cli import datasets, explain, fit, info, predict, report, reproduce, study  # noqa: F401  (each adds its command)

@@ -34,7 +34,11 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
         )
     lines += [
         ("networks", f"{header['n_networks']}, {_network(header['settings'])}"),
-        ("training", f"{training['epochs']} epochs, loss {training['first_loss']:.4g} to {training['last_loss']:.4g}"),
+        (
+            "training",
+            f"{training['epochs']} {_unit(header['settings'])}, loss {training['first_loss']:.4g} to "
+            f"{training['last_loss']:.4g}",
+        ),
         ("noise of the target", noise),
         ("settings", _settings(settings_of(header))),
         ("seed", str(header["seed"] if told_seed is None else told_seed)),
@@ -83,7 +87,14 @@ def _errors(content: dict[str, Any]) -> str:
 def _network(settings: Mapping[str, Any]) -> str:
     if settings["module"] is not None:
         return f"of the module {settings['module']}, which has to be given to EiVRegressor.load again"
+    if settings.get("network") == "cosine":
+        return f"a layer of {settings['hidden_units']} cosines"
     return f"{settings['n_hidden']} hidden layers of {settings['hidden_units']} units"
+
+
+def _unit(settings: Mapping[str, Any]) -> str:
+    """What a training consists of."""
+    return "rounds" if settings.get("network") == "cosine" else "epochs"
 
 
 def _settings(settings: Mapping[str, Any]) -> str:

@@ -305,6 +305,13 @@ def training_section(model: EiVRegressor) -> Section:
     """The course of the training."""
     losses = model.loss_curve_
     mean = losses.mean(1)
+    if model.settings_.network == "cosine":
+        found = (
+            f"Length scales, strength and noise were found in {counted(len(losses), 'round')} as those that make the "
+            f"labels most probable; their negative logarithmic density went from {number(mean[0])} to "
+            f"{number(mean[-1])} per row."
+        )
+        return Section("training", "Training", [found], [])
     change = float(mean[-1] - mean[-1 - len(mean) // 5])
     text = [
         f"The loss went from {number(mean[0])} to {number(mean[-1])} in {counted(len(losses), 'epoch')}; in the last "

@@ -21,20 +21,23 @@ from eiv.engine.streams import Purpose, Streams, network_seeds
 from eiv.engine.workers import n_workers, run_tasks
 from eiv.inputs import PRIORS, FlatPrior, InputPrior, LearnedPrior, Rows, ZetaDraws, ZetaPosterior
 from eiv.inputs.errors import standard_deviations
+from eiv.inputs.plausible import SuspiciousErrorWarning
 from eiv.inputs.rows import stack_rows
 from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
 from eiv.model import FittedModel, Names, Record, standardised_zetas
-from eiv.networks import NetworkStack, paper_network
+from eiv.networks import CosineNetwork, NetworkStack, paper_network
 from eiv.networks.mlp import fast_stack
 from eiv.posteriors import FAMILIES, WeightPosterior
 from eiv.scaling import Scaler
 from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
+from eiv.training.evidence import Fitted, fit_by_evidence, n_rounds
 from eiv.training.loop import Schedule, TrainingResult, train
 from eiv.training.progress import Report, show_integration, training_progress
 from eiv.training.settings import DTYPES, Settings, settings_for
 
 Array = NDArray[np.float64]
 X_QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)  # of the training rows, kept in the record
+_VERY_STRONG = 5.0  # nats: evidence by Kass and Raftery, Journal of the American Statistical Association 90 (1995) 773
 _FEWEST_HELD_OUT, _ENOUGH_HELD_OUT, _MOST_HELD_OUT = 5, 20, 1000
 
 
@@ -62,6 +65,11 @@ class Table:
         """`n_x`, the standard deviation of each feature."""
         spread: Array = self.x.std(0)
         return spread
+
+    @property
+    def n_noisy(self) -> int:
+        """How many features have an error in some row."""
+        return int(standard_deviations(self.x_err).any(0).sum())
 
 
 @dataclass(frozen=True)
@@ -130,10 +138,13 @@ def fit_stack(
     specs: Sequence[Spec], tables: Sequence[Table], on_progress: Callable[[float], None] | None = None
 ) -> list[FittedModel]:
     """Fit models of one kind, on as many rows each, as one stack of networks."""
-    chosen = [settings_for(spec.arguments, len(table.x)) for spec, table in zip(specs, tables, strict=True)]
+    n_noisy = max(table.n_noisy for table in tables)
+    chosen = [settings_for(spec.arguments, len(table.x), n_noisy) for spec, table in zip(specs, tables, strict=True)]
     priors = _fitted_priors(chosen, tables)
     members = [_Member.of(*parts) for parts in zip(specs, chosen, tables, priors, strict=True)]
     settings, device = chosen[0], members[0].rows.y.device
+    if settings.network == "cosine":
+        return _fit_by_evidence(members, on_progress)
     seeds = [seed for member in members for seed in member.seeds]
     rows = [member.rows for member in members for _ in member.seeds]
     likelihood, schedule = _likelihood(members), _schedule(settings, len(tables[0].x))
@@ -157,6 +168,50 @@ def fit_stack(
         ]
         results = run_tasks(tasks, device, stop, whole.stack.width)
     return _models(members, posteriors[0].join(posteriors[1:]), results)
+
+
+def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], None] | None) -> list[FittedModel]:
+    """Fit networks of cosines, one after another on a GPU, side by side on the cores of a CPU."""
+    settings, device = members[0].settings, members[0].rows.y.device
+    n_x, n_y = members[0].table.x.shape[1], members[0].table.y.shape[1]
+    likelihood = _likelihood(members)
+    y_scale = float(np.sqrt(np.mean(members[0].y_scaler.scale ** 2)))
+
+    def fit(member: _Member, seed: SeedSequence, place: int, report: Report | None) -> Fitted:
+        known = likelihood.state["y_noise"][place] if likelihood.is_fixed else None
+        posterior = new_posterior(settings, n_x, n_y, [seed], device)
+        measured = torch.from_numpy((member.table.x - member.x_scaler.shift) / member.x_scaler.scale).to(device)
+        return fit_by_evidence(posterior, member.rows, measured, int(seed.generate_state(1)[0]), known, told(report))
+
+    def told(report: Report | None) -> Callable[[int, Tensor, Tensor], None]:
+        def on_round(done: int, loss: Tensor, y_noise: Tensor) -> None:
+            if report is not None:
+                report(done, loss, likelihood.networks(slice(1)).with_state({"y_noise": y_noise.unsqueeze(0)}))
+
+        return on_round
+
+    pairs = [(member, seed) for member in members for seed in member.seeds]
+    with training_progress(n_rounds(n_x), y_scale, settings.verbose, on_progress) as report:
+        tasks = [partial(fit, *pair, place, None if place else report) for place, pair in enumerate(pairs)]
+        found = iter(run_tasks(tasks, device))
+    models, gains = [], []
+    for member in members:
+        first, *others = [next(found) for _ in member.seeds]
+        gains += [each.gain for each in (first, *others) if each.gain is not None]
+        y_noise = torch.stack([each.y_noise for each in (first, *others)])
+        losses = torch.stack([each.course for each in (first, *others)], dim=1)
+        joined = first.posterior.join([each.posterior for each in others])
+        models.append(member.fitted(joined, new_likelihood(member.settings, y_noise.to(member.rows.y.dtype)), losses))
+    if gains and max(gains) < -_VERY_STRONG:
+        warnings.warn(
+            "The labels would be more probable if the errors of X were ignored (by a factor of "
+            f"e^{-max(gains):.0f}): they scatter less than these errors allow, or otherwise. Check their units and "
+            "whether they are standard deviations, not limits or twice that; errors that several columns share need "
+            "covariances. Compare with x_err=None on rows that were not learned from.",
+            SuspiciousErrorWarning,
+            stacklevel=2,
+        )
+    return models
 
 
 def _models(
@@ -267,10 +322,17 @@ def new_posterior(
                 return settings.module(n_inputs, n_outputs)
             except TypeError as error:
                 raise TypeError(f"module must take (n_inputs, n_outputs); calling it failed: {error}") from error
-        return paper_network(n_inputs, n_outputs, settings.hidden_units, settings.n_hidden, settings.dropout)
+        return network_of(settings, n_inputs, n_outputs)
 
     stack = NetworkStack(build, n_inputs, n_outputs, seeds, device, DTYPES[settings.dtype])
     return family_of(settings)(fast_stack(stack, settings.precision), settings.weight_penalty)
+
+
+def network_of(settings: Settings, n_inputs: int, n_outputs: int) -> nn.Module:
+    """A network of one of our kinds."""
+    if settings.network == "cosine":
+        return CosineNetwork(n_inputs, n_outputs, settings.hidden_units)
+    return paper_network(n_inputs, n_outputs, settings.hidden_units, settings.n_hidden, settings.dropout)
 
 
 def family_of(settings: Settings) -> type[WeightPosterior]:

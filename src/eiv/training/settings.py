@@ -18,6 +18,7 @@ from eiv.posteriors import FAMILIES, WeightPosterior
 
 __all__ = ["RECIPES", "SETTINGS", "Setting", "Settings", "settings_for"]
 
+NETWORKS = ("paper", "cosine")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _FAMILY = v.Constraint(
     lambda value: isinstance(value, type) and issubclass(value, WeightPosterior), "a subclass of eiv.WeightPosterior"
@@ -124,11 +125,20 @@ class Settings:
         "dropout families, or None for the paper's network.",
         None,
     )
+    network: str = of_recipe(
+        v.option("auto", *NETWORKS),
+        'the kind of network: "paper", hidden layers of leaky ReLU, trained by steps; "cosine", one layer of '
+        "`hidden_units` cosines, a Gaussian process in the limit, whose length scales, strength and sigma_y are those "
+        'that make the labels most probable, without steps and without held-out rows; or "auto" (the default): '
+        '"cosine" where several features are noisy and no argument is given that only the other one has.',
+        paper="paper",
+        default="auto",
+    )
     hidden_units: int = of_recipe(
         v.integer(1, 10**5),
-        "h of the paper's network; 128 by default.",
+        "h of the paper's network, 128 by default; cosines of the other, 384 by default, more from 6,000 rows on.",
         paper=128,
-        default=128,
+        default=None,
     )
     n_hidden: int = of_recipe(
         v.integer(1, 100),
@@ -269,10 +279,22 @@ RECIPES: dict[str, dict[str, Any]] = {
 _STEPS, _FEWEST_EPOCHS = 5000, 10
 _BATCH, _ROWS_OF_BATCH = 64, 5000  # rows of a minibatch, and of a table up to which it is not larger
 _NOISE_UPDATES = 30  # of sigma_y in a training
+_UNITS = 128  # of a hidden layer
+_COSINES, _MOST_COSINES, _ROWS_A_COSINE = 384, 512, 16
+# A network of cosines has no steps, so that these have no meaning; its weights are normal with a variance of one.
+_OF_STEPS = (
+    "module", "n_hidden", "dropout", "weight_penalty", "epochs", "batch_size", "learning_rate", "learning_rate_decay",
+    "y_noise_init", "y_noise_every", "held_out", "n_zeta", "zeta_draws",
+)  # fmt: skip
+_BY_EVIDENCE = {"posterior": "last_layer_laplace", "weight_penalty": 0.5, "n_hidden": 1, "held_out": 0.0, "epochs": 1}
 
 
 def _by_rows(settings: dict[str, Any], n_rows: int) -> dict[str, Any]:
-    """Minibatches, epochs and updates of sigma_y for a table of `n_rows` rows, where they are not given."""
+    """Units, minibatches, epochs and updates of sigma_y for a table of `n_rows` rows, where they are not given."""
+    if settings["network"] == "cosine":
+        cosines = min(max(_COSINES, n_rows // _ROWS_A_COSINE), _MOST_COSINES)
+        settings = settings | _BY_EVIDENCE | {"hidden_units": settings["hidden_units"] or cosines}
+    settings = settings | {"hidden_units": settings["hidden_units"] or _UNITS}
     batch_size = settings["batch_size"] or round(_BATCH * max(1.0, n_rows / _ROWS_OF_BATCH) ** 0.5)
     epochs = settings["epochs"] or max(_FEWEST_EPOCHS, math.ceil(_STEPS / math.ceil(n_rows / batch_size)))
     every = settings["y_noise_every"] or max(1, epochs // _NOISE_UPDATES)
@@ -281,7 +303,7 @@ def _by_rows(settings: dict[str, Any], n_rows: int) -> dict[str, Any]:
     return settings | {"batch_size": batch_size, "epochs": epochs, "y_noise_every": every}
 
 
-def settings_for(arguments: Mapping[str, Any], n_rows: int) -> Settings:
+def settings_for(arguments: Mapping[str, Any], n_rows: int, n_noisy: int = 0) -> Settings:
     r"""The settings of a fit: what the arguments say, and else the recipe.
 
     .. math:: \text{batch} = 64 \max\Big(1, \sqrt{N / 5000}\Big), \qquad
@@ -290,17 +312,52 @@ def settings_for(arguments: Mapping[str, Any], n_rows: int) -> Settings:
     Args:
         arguments: of `EiVRegressor`, `recipe` among them; None stands for what the recipe says.
         n_rows: N, the rows of the training data.
+        n_noisy: features with an error.
 
     Returns:
         All settings.
+
+    Raises:
+        ValueError: where an argument has no meaning for the kind of network.
 
     Examples:
         >>> settings_for({"recipe": "default"}, n_rows=500).epochs
         640
         >>> settings_for({"recipe": "default"}, n_rows=100_000).batch_size
         286
+        >>> settings_for({"recipe": "default"}, n_rows=500, n_noisy=3).network
+        'cosine'
 
     """
     values = RECIPES[arguments["recipe"]]
     given = {name: arguments[name] for name in SETTINGS if arguments.get(name) is not None}
-    return Settings(**_by_rows(values | given, n_rows))
+    settings = values | given
+    if settings["network"] == "auto":
+        several = n_noisy > 1 and not _of_steps(arguments) and "hidden_units" not in given
+        settings["network"] = "cosine" if several else "paper"
+    return Settings(**_by_rows(settings, n_rows))
+
+
+def check_kind(arguments: Mapping[str, Any]) -> None:
+    """See to it that no argument is given that has no meaning for the kind of network."""
+    if arguments.get("network") == "cosine" and (given := _of_steps(arguments)):
+        name = given[0]
+        raise ValueError(
+            f"{name}: {arguments[name]!r} has no meaning for network='cosine', which is fitted without steps. Leave it "
+            "out, or choose network='paper'."
+        )
+
+
+def _of_steps(arguments: Mapping[str, Any]) -> list[str]:
+    """The arguments that have no meaning for a network of cosines."""
+    found = [name for name in _OF_STEPS if arguments.get(name) is not None]
+    own_rule = isinstance(arguments.get("y_noise"), NoiseRule)
+    meant: dict[str, tuple[Any, ...]] = {
+        "recipe": ("default",),
+        "posterior": (_BY_EVIDENCE["posterior"],),
+        "likelihood": ("normal",),
+        "precision": ("auto", "float32"),
+    }
+    if own_rule or arguments.get("y_noise") in set(NOISE_RULES) - {"likelihood"}:
+        found.append("y_noise")
+    return found + [name for name, values in meant.items() if arguments.get(name) not in (None, *values)]

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
-from torch import nn
 
 import eiv
 from eiv.engine.streams import network_seeds
@@ -21,10 +20,9 @@ from eiv.io.modelfile.encoding import Arrays, decode, encode
 from eiv.io.modelfile.header import FORMAT, check_settings
 from eiv.likelihoods import Likelihood, NormalLikelihood
 from eiv.model import FittedModel, Names, Record
-from eiv.networks import paper_network
 from eiv.posteriors import WeightPosterior
 from eiv.scaling import Scaler
-from eiv.training.fitting import device_of, new_likelihood, new_posterior
+from eiv.training.fitting import device_of, network_of, new_likelihood, new_posterior
 from eiv.training.settings import SETTINGS, Settings, settings_for
 
 OWN = ("module", "posterior", "input_prior", "y_noise", "likelihood")  # settings that can be code of the user's own
@@ -173,7 +171,7 @@ def _posterior(
 ) -> WeightPosterior:
     """The weight posterior: fresh networks, which then take over the saved weights."""
     if settings.module is None:
-        _check_paper_network(settings, n_x, n_y, len(seeds), saved)
+        _check_network(settings, n_x, n_y, len(seeds), saved)
     posterior = new_posterior(settings, n_x, n_y, seeds, device_of(settings.device))
     stack = posterior.stack
     values = stack.parameters | stack.constants
@@ -204,12 +202,12 @@ def _in_words(kind: tuple[tuple[int, ...], torch.dtype] | None) -> str:
     return "none" if kind is None else f"{str(kind[1]).removeprefix('torch.')} of shape {kind[0]}"
 
 
-def _check_paper_network(settings: Settings, n_x: int, n_y: int, n_networks: int, saved: Arrays) -> None:
+def _check_network(settings: Settings, n_x: int, n_y: int, n_networks: int, saved: Arrays) -> None:
     """Compare sizes before a network is made, so that a forged header cannot ask for more memory than the file has."""
-    if 2 * (settings.n_hidden + 1) != len(saved):
+    if settings.network == "paper" and 2 * (settings.n_hidden + 1) != len(saved):
         raise ValueError(f"n_hidden is {settings.n_hidden}, but there are weights of {len(saved) / 2:g} layers")
     with torch.device("meta"):
-        network: nn.Module = paper_network(n_x, n_y, settings.hidden_units, settings.n_hidden, settings.dropout)
+        network = network_of(settings, n_x, n_y)
     expected = {name: (n_networks, *value.shape) for name, value in network.named_parameters()}
     if expected != {name: value.shape for name, value in saved.items()}:
         raise ValueError("its weights do not have the sizes that its settings ask for")

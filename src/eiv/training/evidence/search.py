@@ -1,0 +1,292 @@
+"""The kernel and sigma_y that make the labels most probable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from torch import Tensor
+
+from eiv.training.evidence.features import Draws, Family, Inputs, Values
+from eiv.training.evidence.solution import Labels, Solution, solve
+
+_ROUNDS = 3  # of a search with the variance from the inputs as it is, and of weights for that variance
+_STEPS = (40, 10)  # of L-BFGS, in the first round and in the others
+_ROWS = 1000  # that the kernel is found from, chosen at random
+_ROWS_TO_START = 400
+_LENGTHS = (0.1, 0.3, 1.0, 3.0)  # that a search may start from, in units of the spread of X over all features
+_NOISES = (0.1, 0.37)
+_DIRECTIONS = 2
+_NONE = -20.0  # the logarithm of a size that is as good as zero
+_TINY = 1e-12
+_BAD = 1e10  # stands for a kernel whose matrix cannot be taken apart
+# What is known of the values beforehand, normal: the mean and the standard deviation of each logarithm.
+_LENGTH_PRIOR, _SIZE_PRIOR, _SLOPE_PRIOR, _NOISE_PRIOR = (0.0, 1.5), (0.0, 2.0), (-1.0, 2.0), (-2.0, 2.0)
+_LEAST, _MOST = -7.0, 6.0  # of a logarithm: a factor of 1,000 and 400
+
+
+OnRound = Callable[[int, Tensor, Tensor], None]
+"""Hears of a round that is done: how many are, the negative evidence per row, and sigma_y."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A kernel, and the weights that go with it.
+
+    Attributes:
+        family: the features.
+        flat: the values that the evidence decided.
+        evidence: the logarithm of the density of the labels, with that of the values' prior, for these weights.
+        solution: the weights, for the rows that the kernel was found from.
+        course: of the negative evidence, in nats per row, a number for each round.
+
+    """
+
+    family: Family
+    flat: Tensor
+    evidence: float
+    solution: Solution
+    course: tuple[float, ...]
+
+
+def search(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor | None, on_round: OnRound) -> Found:
+    """The better of two kernels: with and without functions of one direction.
+
+    Directions have as many numbers as features, and a maximum over many numbers is too high. They are taken where the
+    evidence rises by more than half the logarithm of the rows for each (Schwarz's criterion).
+
+    Args:
+        inputs: zeta given x, for all rows.
+        labels: of all rows.
+        family: without directions.
+        known_noise: sigma_y where it is known, `n_y`.
+        on_round: hears of each round that is done.
+
+    Returns:
+        The kernel.
+
+    """
+    rows = _some_rows(labels, family.seed)
+    some, theirs = inputs.take(rows), labels.take(rows)
+    of_line = _of_line(some, theirs, family)
+    start = _start(some, theirs, family, known_noise, of_line)
+    plain = _maximised(some, theirs, family, start, known_noise, of_line, on_round)
+    if family.n_inputs == 1:
+        return plain
+    wide = replace(family, n_directions=_DIRECTIONS)
+    start = _with_directions(plain, wide, some, theirs)
+    n_before = len(plain.course)
+
+    def after(done: int, loss: Tensor, y_noise: Tensor) -> None:
+        on_round(n_before + done, loss, y_noise)
+
+    directed = _maximised(some, theirs, wide, start, known_noise, _Spare.alone(plain.solution.of_inputs), after)
+    price = 0.5 * (wide.n_values - family.n_values) * math.log(len(rows))
+    return directed if directed.evidence - price > plain.evidence else plain
+
+
+def evidence_of_ignoring(exact: Inputs, labels: Labels, family: Family, known_noise: Tensor | None) -> float:
+    """The evidence where the measured inputs are taken as `exact`, for the rows of a search, without directions."""
+    rows = _some_rows(labels, family.seed)
+    exact, labels = exact.take(rows), labels.take(rows)
+    none = _Spare.alone(torch.zeros_like(labels.y))
+    start = _start(exact, labels, family, known_noise, none)
+    return _maximised(exact, labels, family, start, known_noise, none, lambda done, loss, y_noise: None).evidence
+
+
+def _some_rows(labels: Labels, seed: int) -> Tensor:
+    """The rows that a kernel is found from."""
+    random = torch.Generator().manual_seed(seed)
+    return torch.randperm(len(labels.y), generator=random)[:_ROWS].to(labels.y.device)
+
+
+def n_rounds(n_inputs: int) -> int:
+    """How many rounds a search has."""
+    return _ROUNDS * (1 if n_inputs == 1 else 2)
+
+
+def _maximised(
+    inputs: Inputs,
+    labels: Labels,
+    family: Family,
+    start: Tensor,
+    known_noise: Tensor | None,
+    spare: _Spare,
+    on_round: OnRound,
+) -> Found:
+    """Search with the variance from the inputs fixed, find the weights and that variance, and so on."""
+    draws, flat = family.draws(labels.y), start
+    solution: Solution | None = None
+    found: list[Found] = []
+    course: list[float] = []
+    for _ in range(1 if inputs.is_exact else _ROUNDS):
+
+        def value(flat: Tensor, spare: _Spare = spare) -> Tensor:
+            values = family.values(flat)
+            return log_evidence(family, values, draws, inputs, labels, spare) + _log_prior(values, family.n_inputs)
+
+        flat = _climb(value, flat, family, known_noise, _STEPS[min(len(course), 1)])
+        solution = solve(family, family.values(flat), draws, inputs, labels, solution)
+        spare = _Spare.of(family, family.values(flat), draws, inputs, solution)
+        with torch.no_grad():
+            evidence = float(value(flat, spare))  # with the variance that goes with these weights
+        course.append(-evidence / len(inputs))
+        found.append(Found(family, flat, evidence, solution, tuple(course)))
+        on_round(len(course), labels.y.new_tensor(course[-1:]), family.values(flat).log_noise.exp())
+    return max(found, key=lambda each: each.evidence)
+
+
+class _Spare(NamedTuple):
+    """The variance of f given x beside that of the features' means, and how it goes with the kernel."""
+
+    of_inputs: Tensor  # rows x n_y, at the weights that were found
+    of_weights: Tensor  # rows x n_y, where they are open
+    scatter: Tensor  # rows, tr Sigma of the kernel that both were found with
+
+    @classmethod
+    def alone(cls, of_inputs: Tensor) -> _Spare:
+        """A variance that goes with nothing."""
+        return cls(of_inputs, torch.zeros_like(of_inputs), torch.ones_like(of_inputs[:, 0]))
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, family: Family, values: Values, draws: Draws, inputs: Inputs, solution: Solution) -> _Spare:
+        scatter = family.scatter(family.means(inputs, values, draws), inputs, values, draws)
+        return cls(solution.of_inputs, solution.spare, scatter.clamp_min(_TINY))  # a row without error has none
+
+    def variance(self, scatter: Tensor) -> Tensor:
+        """With the kernel whose tr Sigma is `scatter`: what no label tells of is as large as the kernel says."""
+        return self.of_inputs + self.of_weights * (scatter / self.scatter).clamp(0, 1).unsqueeze(1)
+
+
+def log_evidence(
+    family: Family, values: Values, draws: Draws, inputs: Inputs, labels: Labels, spare: _Spare | None = None
+) -> Tensor:
+    r"""The logarithm of the density of the labels, the weights integrated over.
+
+    .. math:: \log \mathcal{N}\big(y \,|\, 0,\ M M^T + \mathrm{diag}(\sigma_y^2 + v)\big), \qquad
+              M_{i \cdot} = \mathrm{E}[\phi(\zeta) | x_i], \qquad
+              v = y_{err}^2 + \hat w^T \Sigma \hat w + \mathrm{tr}\, \Sigma C
+
+    Args:
+        family: the features.
+        values: their kernel, and sigma_y.
+        draws: their frequencies.
+        inputs: zeta given x.
+        labels: y and known variances.
+        spare: the other parts of v, or None.
+
+    Returns:
+        A single number, the sum over the outputs.
+
+    """
+    means = family.means(inputs, values, draws)
+    noise = (2 * values.log_noise).exp() + labels.known  # rows x n_y
+    if spare is not None:
+        noise = noise + spare.variance(family.scatter(means, inputs, values, draws))
+    roots = noise.rsqrt().T
+    scaled, y = means * roots.unsqueeze(-1), labels.y.T * roots  # n_y x rows x F
+    one = torch.eye(means.shape[1], dtype=means.dtype, device=means.device)
+    root = torch.linalg.cholesky(scaled.mT @ scaled + one)
+    explained = torch.linalg.solve_triangular(root, scaled.mT @ y.unsqueeze(-1), upper=False)
+    squares = y.square().sum() - explained.square().sum()
+    log_det = 2 * root.diagonal(dim1=-2, dim2=-1).log().sum() + noise.log().sum()
+    found: Tensor = -0.5 * (squares + log_det + y.numel() * math.log(2 * math.pi))
+    return found
+
+
+def _log_prior(values: Values, n_inputs: int) -> Tensor:
+    def term(found: Tensor, prior: tuple[float, float], shift: float = 0.0) -> Tensor:
+        return -0.5 * ((found - prior[0] - shift) / prior[1]).square().sum()
+
+    sizes = term(values.log_size, _SIZE_PRIOR) + term(values.log_sizes, _SIZE_PRIOR)
+    rest = term(values.log_slope, _SLOPE_PRIOR) + term(values.log_noise, _NOISE_PRIOR)
+    return (
+        term(values.log_lengths, _LENGTH_PRIOR, 0.5 * math.log(n_inputs))
+        + term(values.directions, (0, 1))
+        + sizes
+        + rest
+    )
+
+
+def _climb(
+    value: Callable[[Tensor], Tensor], start: Tensor, family: Family, known_noise: Tensor | None, n_steps: int
+) -> Tensor:
+    """Where `value` is greatest, nearly."""
+
+    def slope(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        at = torch.as_tensor(flat).to(start).requires_grad_(True)
+        try:
+            found = -value(at)
+        except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+            return _BAD, np.zeros_like(flat)
+        found.backward()
+        assert at.grad is not None
+        return found.item(), at.grad.cpu().double().numpy()
+
+    n_y, n_lines = family.n_outputs, family.n_directions * family.n_inputs
+    bounds = [(_LEAST, _MOST)] * family.n_values
+    bounds[family.n_inputs : family.n_inputs + n_lines] = [(-math.inf, math.inf)] * n_lines
+    if known_noise is not None:
+        bounds[-n_y:] = [(log, log) for log in known_noise.log().tolist()]
+    found = minimize(
+        slope, start.cpu().numpy(), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": n_steps}
+    )
+    return torch.as_tensor(found.x).to(start)
+
+
+@torch.no_grad()
+def _of_line(inputs: Inputs, labels: Labels, family: Family) -> _Spare:
+    """The variance of a line given x. With none at all, a kernel would begin by fitting it as short waves."""
+    flat = labels.y.new_zeros(family.n_values)
+    flat[family.n_inputs] = _NONE
+    flat[-family.n_outputs :] = math.log(_NOISES[-1])
+    return _Spare.alone(solve(family, family.values(flat), family.draws(labels.y), inputs, labels).of_inputs)
+
+
+@torch.no_grad()
+def _start(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor | None, spare: _Spare) -> Tensor:
+    """The best of a few kernels with the same length scale along all features, by the evidence of a few rows."""
+    rows = torch.arange(min(len(inputs), _ROWS_TO_START), device=labels.y.device)
+    inputs, labels, spare = inputs.take(rows), labels.take(rows), _Spare(*(part[rows] for part in spare))
+    draws, n_x, best = family.draws(labels.y), family.n_inputs, (-math.inf, labels.y)
+    for length in _LENGTHS:
+        for noise in _NOISES:
+            lengths = labels.y.new_full((n_x,), math.log(length * math.sqrt(n_x)))
+            log_noise = labels.y.new_full((family.n_outputs,), math.log(noise))
+            log_noise = log_noise if known_noise is None else known_noise.log().to(log_noise)
+            flat = torch.cat([lengths, labels.y.new_tensor([-0.5, -0.7]), log_noise])
+            values = family.values(flat)
+            found = float(log_evidence(family, values, draws, inputs, labels, spare) + _log_prior(values, n_x))
+            if found > best[0]:
+                best = (found, flat)
+    return best[1]
+
+
+def _with_directions(found: Found, family: Family, inputs: Inputs, labels: Labels) -> Tensor:
+    """The values of a search without directions, and directions to start from.
+
+    The first is the slope of a linear fit, the others are those along which its residuals are most curved (principal
+    Hessian directions); of several outputs, for their sum.
+    """
+    values = found.family.values(found.flat)
+    centres, y = inputs.centres - inputs.centres.mean(0), labels.y.sum(1) - labels.y.sum(1).mean()
+    scatter = centres.T @ centres / len(y) + 1e-3 * torch.eye(family.n_inputs).to(y)
+    slope = torch.linalg.solve(scatter, centres.T @ y / len(y))
+    white = torch.linalg.solve_triangular(torch.linalg.cholesky(scatter), centres.T, upper=False)
+    curvature = (white * (y - centres @ slope)) @ white.T / len(y)
+    sizes, vectors = torch.linalg.eigh(curvature)
+    order = sizes.abs().argsort(descending=True)
+    back = torch.linalg.solve_triangular(torch.linalg.cholesky(scatter).T, vectors[:, order], upper=True).T
+    directions = torch.cat([slope[None], back])[: family.n_directions]
+    directions = directions / directions.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    sizes = values.log_size.new_full((family.n_directions,), -0.5)
+    return torch.cat(
+        [values.log_lengths, directions.flatten(), values.log_size, sizes, values.log_slope, values.log_noise]
+    )

@@ -1,0 +1,195 @@
+"""The weights of cosine features for a given kernel and noise, under errors in x."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from eiv.training.evidence.features import Draws, Family, Inputs, Values
+
+_STEPS, _HALVINGS = 6, 6
+_ENOUGH = 1e-3  # gain of a step, in roots of the number of rows, below which no other is taken
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of some rows, standardised.
+
+    Attributes:
+        y: `rows x n_y`.
+        known: `rows x n_y`, variances that are known for each label; zero where nothing is known.
+
+    """
+
+    y: Tensor
+    known: Tensor
+
+    def take(self, rows: Tensor) -> Labels:
+        """Some of the rows."""
+        return Labels(self.y[rows], self.known[rows])
+
+
+@dataclass(frozen=True)
+class Solution:
+    r"""The weights of each output, and what they leave open.
+
+    Attributes:
+        weights: `n_y x F`, in units of their prior.
+        precision: `n_y x F x F`, the inverse of their covariance C.
+        of_inputs: `rows x n_y`, w^T Sigma w, the variance of f(zeta) given x at these weights.
+        spare: `rows x n_y`, tr Sigma C, what the variance of the weights adds to it.
+
+    """
+
+    weights: Tensor
+    precision: Tensor
+    of_inputs: Tensor
+    spare: Tensor
+
+
+def solve(
+    family: Family, values: Values, draws: Draws, inputs: Inputs, labels: Labels, before: Solution | None = None
+) -> Solution:
+    r"""The weights that fit mean and variance of the labels.
+
+    .. math::
+        \min_w \sum_i \frac12 \left[ \frac{(y_i - \mu_i^T w)^2}{n_i(w)} + \log n_i(w) \right] + \frac12 |w|^2, \qquad
+        n_i(w) = \sigma_y^2 + w^T \Sigma_i w + \mathrm{tr}\, \Sigma_i C
+
+    mu and Sigma are mean and covariance of the features given x, C the covariance of the weights. By Fisher's scoring,
+    whose information is what the labels tell of w through their mean and through their variance; a step that does not
+    lower the sum is halved. Without the term in the variance, weights of high frequencies, whose means are damped away
+    by the errors of x, would be free to grow.
+
+    Args:
+        family: the features.
+        values: their kernel, and sigma_y.
+        draws: their frequencies.
+        inputs: zeta given x.
+        labels: y and known variances.
+        before: a solution for nearly the same, where there is one: its variances to start from, and its tr Sigma C.
+
+    Returns:
+        The weights.
+
+    """
+    features = _RowFeatures(family, values, draws, inputs)
+    found = []
+    for j, sigma in enumerate(values.log_noise.exp()):
+        least, of_inputs = sigma.square() + labels.known[:, j], torch.zeros_like(labels.y[:, j])
+        if before is not None:
+            least, of_inputs = least + before.spare[:, j], before.of_inputs[:, j]
+        found.append(_of_output(features, labels.y[:, j], least, of_inputs))
+    weights, precision, of_inputs, spares = (torch.stack(parts) for parts in zip(*found, strict=True))
+    return Solution(weights, precision, of_inputs.T, spares.T)
+
+
+class _Block(NamedTuple):
+    """The features of some rows: their means, and how those at the nodes differ from these, with the nodes' weights."""
+
+    rows: Tensor
+    means: Tensor  # rows x F
+    nodes: Tensor  # rows x Q x F
+    weights: Tensor  # rows x Q
+
+
+class _RowFeatures:
+    """The features of all rows, block by block; kept where they are one block."""
+
+    def __init__(self, family: Family, values: Values, draws: Draws, inputs: Inputs) -> None:
+        self.family, self.values, self.draws, self.inputs = family, values, draws, inputs
+        self.kept = list(self._made()) if inputs.fits(family.n_features) else []
+
+    def __iter__(self) -> Iterator[_Block]:
+        return iter(self.kept) if self.kept else self._made()
+
+    def _made(self) -> Iterator[_Block]:
+        for rows, block in self.inputs.blocks(self.family.n_features):
+            means = self.family.means(block, self.values, self.draws)
+            if block.is_exact:
+                yield _Block(rows, means, means.new_zeros(len(rows), 1, means.shape[1]), means.new_ones(len(rows), 1))
+                continue
+            zeta, weights = block.nodes()
+            nodes = self.family.at(zeta, self.values, self.draws)
+            yield _Block(rows, means, nodes - torch.einsum("rq,rqf->rf", weights, nodes).unsqueeze(1), weights)
+
+
+class _Look(NamedTuple):
+    """What the sum to be lowered is at some weights, and how it changes; without the prior of the weights."""
+
+    value: Tensor
+    slope: Tensor
+    information: Tensor
+    variances: Tensor
+
+
+def _look(features: _RowFeatures, y: Tensor, least: Tensor, w: Tensor) -> _Look:
+    value, slope, information = y.new_zeros(()), torch.zeros_like(w), w.new_zeros(len(w), len(w))
+    variances = []
+    for rows, means, nodes, weights in features:
+        f = nodes @ w
+        variance = (weights * f.square()).sum(-1)
+        steepness = torch.einsum("rq,rqf->rf", weights * f, nodes)  # half the slope of the variance
+        total, residuals = least[rows] + variance, y[rows] - means @ w
+        value = value + 0.5 * (residuals.square() / total + total.log()).sum()
+        slope = slope - means.T @ (residuals / total) + steepness.T @ (1 / total - (residuals / total).square())
+        for part in (means * total.rsqrt().unsqueeze(1), steepness * (2**0.5 / total).unsqueeze(1)):
+            information = information.addmm(part.T, part)
+        variances.append(variance)
+    return _Look(value, slope, information, torch.cat(variances))
+
+
+def _of_output(
+    features: _RowFeatures, y: Tensor, least: Tensor, of_inputs: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What a solution has, for one output.
+
+    `least` is the variance of each label beside that from its input, `of_inputs` what the latter is to start from.
+    """
+    w = _by_means_alone(features, y, least + of_inputs)
+    one = torch.eye(len(w), dtype=w.dtype, device=w.device)
+    now = _look(features, y, least, w)
+    for _ in range(_STEPS):
+        root = torch.linalg.cholesky(now.information + one)
+        step = torch.cholesky_solve(-(now.slope + w).unsqueeze(1), root).squeeze(1)
+        for halving in range(_HALVINGS):
+            moved = w + step / 2**halving
+            there = _look(features, y, least, moved)
+            gain = now.value - there.value + 0.5 * (w @ w - moved @ moved)
+            if gain > 0:
+                break
+        else:
+            break
+        w, now = moved, there
+        if gain < _ENOUGH * len(y) ** 0.5:
+            break
+    precision = now.information + one
+    root = torch.linalg.cholesky(precision)
+    spare = []
+    for _, _, nodes, weights in features:
+        flat = torch.linalg.solve_triangular(root, nodes.flatten(0, 1).T, upper=False)
+        spare.append((weights * flat.square().sum(0).view_as(weights)).sum(-1))
+    return w, precision, now.variances, torch.cat(spare)
+
+
+def _by_means_alone(features: _RowFeatures, y: Tensor, total: Tensor) -> Tensor:
+    """Weights by least squares; halved as long as f varies more within the errors of x than labels about its mean."""
+    n_features = features.family.n_features
+    information, right = torch.eye(n_features, dtype=y.dtype, device=y.device), y.new_zeros(n_features)
+    for rows, means, _, _ in features:
+        scaled = means * total[rows].rsqrt().unsqueeze(1)
+        information, right = information.addmm(scaled.T, scaled), right + means.T @ (y[rows] / total[rows])
+    w = torch.cholesky_solve(right.unsqueeze(1), torch.linalg.cholesky(information)).squeeze(1)
+    for _ in range(_HALVINGS):
+        within = about = y.new_zeros(())
+        for rows, means, nodes, weights in features:
+            within = within + (weights * (nodes @ w).square()).sum()
+            about = about + (y[rows] - means @ w).square().sum()
+        if within <= 2 * about:
+            break
+        w = w / 2
+    return w

@@ -1,0 +1,330 @@
+"""Networks of cosines: each formula against a closed form, an integral or another program; then whole fits."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import multivariate_normal
+from sklearn.gaussian_process.kernels import Matern
+
+from eiv import EiVRegressor, MixturePrior, SuspiciousErrorWarning
+from eiv.inputs import ZetaNormal, ZetaPosterior
+from eiv.inputs.zeta import ZetaMixture
+from eiv.metrics import coverage, rmse
+from eiv.training.evidence import features as features_module
+from eiv.training.evidence.features import Family, Inputs
+from eiv.training.evidence.search import log_evidence
+from eiv.training.evidence.solution import Labels, solve
+from eiv.training.settings import settings_for
+
+F64 = torch.float64
+COSINE = {"network": "cosine", "hidden_units": 48, "random_state": 0}
+
+
+def family(n_inputs=2, n_outputs=1, n_directions=1, n_frequencies=16):
+    return Family(n_inputs, n_outputs, n_directions, n_frequencies, seed=0)
+
+
+def values_of(some, seed=0):
+    flat = 0.3 * torch.randn(some.n_values, generator=torch.Generator().manual_seed(seed), dtype=F64)
+    return some.values(flat)
+
+
+def mixture(n_rows, n_inputs=2, n_components=3, full=True, seed=0):
+    random = torch.Generator().manual_seed(seed)
+    means = torch.randn(n_rows, n_components, n_inputs, generator=random, dtype=F64)
+    scales = 0.3 * torch.randn(n_rows, n_components, n_inputs, n_inputs, generator=random, dtype=F64)
+    scales = scales @ scales.mT if full else scales.diagonal(dim1=-2, dim2=-1).abs()
+    return ZetaMixture.of(torch.randn(n_rows, n_components, generator=random, dtype=F64), means, scales)
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_means_of_features_are_their_integrals_over_zeta(full):
+    some, zeta = family(), mixture(4, full=full)
+    values, draws, n_zeta = values_of(some), some.draws(zeta.mean), 200_000
+    noise = torch.randn(4, n_zeta, zeta.n_base, generator=torch.Generator().manual_seed(1), dtype=F64)
+    drawn = some.at(zeta.draw(noise), values, draws)
+    gap = some.means(Inputs(zeta), values, draws) - drawn.mean(1)
+    assert (gap.abs() < 5 * drawn.std(1) / n_zeta**0.5 + 1e-12).all()
+
+
+def test_frequencies_are_those_of_matern_kernels():
+    some = Family(3, 1, 1, 8 * 4096, seed=0)
+    flat = torch.zeros(some.n_values, dtype=F64)
+    flat[3:6] = torch.tensor([0.5, -1.0, 0.2])
+    values, zeta = some.values(flat), torch.randn(30, 3, dtype=F64, generator=torch.Generator().manual_seed(0))
+    draws = some.draws(zeta)
+    phi = some.at(zeta, values, draws)
+    n_lines = len(draws[1])
+    waves, n = phi[:, : 2 * some.n_frequencies].unflatten(1, (2, -1)), some.n_frequencies
+    for part, kernel, points in (
+        (slice(0, n - n_lines), Matern(1.0, nu=2.5), zeta.numpy()),
+        (slice(n - n_lines, n), Matern(1.0, nu=1.5), (zeta @ values.directions.T).numpy()),
+    ):
+        own = waves[..., part].flatten(1)
+        np.testing.assert_allclose(own @ own.T, kernel(points), atol=0.02)
+
+
+def test_nodes_have_the_mean_and_the_covariance_of_zeta():
+    root = torch.tensor([[0.5, 0.2], [0.2, 0.3]], dtype=F64)
+    zeta = ZetaMixture.of(torch.zeros(3, 1, dtype=F64), torch.randn(3, 1, 2, dtype=F64), root.expand(3, 1, 2, 2))
+    nodes, weights = Inputs(zeta).nodes()
+    gaps = nodes - zeta.mean.unsqueeze(1)
+    torch.testing.assert_close(torch.einsum("rq,rqi->ri", weights, gaps), torch.zeros(3, 2, dtype=F64))
+    found = torch.einsum("rq,rqi,rqj->rij", weights, gaps, gaps)
+    torch.testing.assert_close(found, (root @ root.T).expand(3, 2, 2))
+
+
+def test_the_evidence_is_the_density_of_all_labels_at_once():
+    some, random = family(n_outputs=2), torch.Generator().manual_seed(2)
+    inputs, values = Inputs(mixture(25)), values_of(some)
+    labels = Labels(torch.randn(25, 2, generator=random, dtype=F64), torch.rand(25, 2, generator=random, dtype=F64))
+    draws = some.draws(labels.y)
+    means = some.means(inputs, values, draws)
+    expected = 0.0
+    for j in range(2):
+        noise = torch.exp(2 * values.log_noise[j]) + labels.known[:, j]
+        expected += multivariate_normal(cov=(means @ means.T + noise.diag()).numpy()).logpdf(labels.y[:, j].numpy())
+    assert log_evidence(some, values, draws, inputs, labels).item() == pytest.approx(expected, rel=1e-10)
+
+
+def exact(n_rows, n_inputs=2):
+    x = torch.randn(n_rows, n_inputs, generator=torch.Generator().manual_seed(3), dtype=F64)
+    return Inputs(ZetaNormal(x, torch.zeros(1, n_inputs, dtype=F64)))
+
+
+def test_with_exact_inputs_the_weights_are_those_of_ridge_regression():
+    some, inputs = family(n_outputs=2), exact(40)
+    values = values_of(some)
+    y = torch.randn(40, 2, generator=torch.Generator().manual_seed(4), dtype=F64)
+    draws = some.draws(y)
+    found = solve(some, values, draws, inputs, Labels(y, torch.zeros_like(y)))
+    phi = some.at(inputs.zeta.mean, values, draws)
+    for j in range(2):
+        variance = torch.exp(2 * values.log_noise[j])
+        precision = phi.T @ phi / variance + torch.eye(some.n_features, dtype=F64)
+        torch.testing.assert_close(found.precision[j], precision)
+        torch.testing.assert_close(found.weights[j], torch.linalg.solve(precision, phi.T @ y[:, j] / variance))
+    assert not found.of_inputs.any()
+    assert not found.spare.any()
+
+
+def test_with_errors_in_x_the_weights_lower_what_they_should(monkeypatch):
+    some, inputs = family(n_inputs=1, n_directions=0, n_frequencies=8), Inputs(mixture(60, 1, 2, full=False))
+    values, random = values_of(some), torch.Generator().manual_seed(5)
+    y = torch.sin(2 * inputs.centres) + 0.1 * torch.randn(60, 1, generator=random, dtype=F64)
+    draws = some.draws(y)
+    monkeypatch.setattr("eiv.training.evidence.solution._STEPS", 60)
+    monkeypatch.setattr("eiv.training.evidence.solution._ENOUGH", 1e-14)
+    found = solve(some, values, draws, inputs, Labels(y, torch.zeros_like(y)))
+    w = found.weights[0].clone().requires_grad_(True)
+    zeta, weights = inputs.nodes()
+    f = some.at(zeta, values, draws) @ w
+    within = (weights * (f - (weights * f).sum(-1, keepdim=True)).square()).sum(-1)
+    total = torch.exp(2 * values.log_noise[0]) + within
+    residuals = y[:, 0] - some.means(inputs, values, draws) @ w
+    (0.5 * (residuals.square() / total + total.log()).sum() + 0.5 * w @ w).backward()
+    assert w.grad.abs().max() < 1e-4
+    torch.testing.assert_close(found.of_inputs[:, 0], within.detach())
+
+
+def test_blocks_make_no_difference(monkeypatch):
+    some, inputs = family(), Inputs(mixture(50))
+    values, y = values_of(some), torch.randn(50, 1, generator=torch.Generator().manual_seed(6), dtype=F64)
+    draws, labels = some.draws(y), Labels(y, torch.zeros_like(y))
+    whole = solve(some, values, draws, inputs, labels)
+    monkeypatch.setattr(features_module, "_BLOCK_VALUES", 7 * some.n_features * inputs.n_nodes)
+    assert not inputs.fits(some.n_features)
+    for part, expected in zip(
+        dataclasses.astuple(solve(some, values, draws, inputs, labels)), dataclasses.astuple(whole), strict=True
+    ):
+        torch.testing.assert_close(part, expected)
+
+
+def test_the_information_of_a_line_is_that_of_the_exact_likelihood():
+    """With a flat prior of zeta y ~ N(b + w x, sigma_y^2 + w^2 sigma_x^2): labels tell of w by their variance too."""
+    some, sigma, x_err, slope = family(n_inputs=1, n_directions=0, n_frequencies=2), 0.3, 0.5, 1.4
+    random = torch.Generator().manual_seed(7)
+    x = torch.randn(400, 1, generator=random, dtype=F64)
+    y = slope * x + math.hypot(sigma, slope * x_err) * torch.randn(400, 1, generator=random, dtype=F64)
+    flat = torch.tensor([0.0, -20.0, 3.0, math.log(sigma)], dtype=F64)  # no waves, a wide prior of the slope
+    values, inputs = some.values(flat), Inputs(ZetaNormal(x, torch.full((1, 1), x_err, dtype=F64)))
+    found = solve(some, values, some.draws(y), inputs, Labels(y, torch.zeros_like(y)))
+    w = found.weights[0, -2] * math.exp(3.0)
+    assert w.item() == pytest.approx(slope, abs=4 * math.hypot(sigma, slope * x_err) / 20)
+    v = sigma**2 + w.item() ** 2 * x_err**2
+    expected = (x.square().sum() / v + 400 * (2 * w * x_err**2) ** 2 / (2 * v**2)) * math.exp(6.0) + 1
+    assert found.precision[0, -2, -2].item() == pytest.approx(expected.item(), rel=1e-8)
+    np.testing.assert_allclose(found.of_inputs[:, 0], w.item() ** 2 * x_err**2, rtol=1e-8)
+
+
+def table(n_rows=300, n_columns=3, y_noise=0.3, x_err=0.4, seed=0):
+    """A curved function of the first two columns of normal zetas, with errors in all of them."""
+    random = np.random.default_rng(seed)
+    zeta = random.normal(size=(n_rows, n_columns))
+    truth = np.sin(1.5 * zeta[:, 0]) + 0.5 * zeta[:, 1] ** 2
+    X = zeta + x_err * random.normal(size=zeta.shape)
+    return X, truth + y_noise * random.normal(size=n_rows), zeta, truth
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y, _, _ = table()
+    return EiVRegressor(0.4, network="cosine", random_state=0).fit(X, y)
+
+
+def test_a_fit_of_three_noisy_columns(fitted):
+    X, y, zeta, truth = table(1000, seed=1)
+    p = fitted.predict_distribution(X)
+    ignored = EiVRegressor(network="cosine", random_state=0).fit(*table()[:2])
+    assert rmse(truth, fitted.predict(zeta, X_err=0)) < 0.95 * rmse(truth, ignored.predict(zeta))
+    assert rmse(truth, p.mean) < 1.02 * rmse(truth, ignored.predict(X))
+    # 1,000 rows scatter by 0.007; the fit of one table by a few hundredths.
+    assert 0.90 < coverage(truth, *p.interval(0.95)) < 0.99
+    assert 0.90 < coverage(y, *p.interval(0.95, of="label")) < 0.99
+    assert 0.2 < fitted.y_noise_[0] < 0.4
+    assert fitted.settings_.posterior == "last_layer_laplace"
+    assert (np.diff(fitted.loss_curve_[:, 0]) < 0.2).all()
+
+
+def test_it_is_saved_and_loaded(fitted, tmp_path):
+    X = table(20, seed=2)[0]
+    fitted.save(tmp_path / "m.eiv")
+    again = EiVRegressor.load(tmp_path / "m.eiv")
+    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+    np.testing.assert_array_equal(again.predict_distribution(X).draws, fitted.predict_distribution(X).draws)
+    assert again.get_params() == fitted.get_params()
+    with pytest.raises(ValueError, match="can be exported"):
+        fitted.export(tmp_path / "m.onnx", "onnx")
+
+
+def test_predictions_do_not_depend_on_their_company(fitted):
+    X = table(50, seed=3)[0]
+    whole = fitted.predict_distribution(X)
+    alone = [fitted.predict_distribution(X[i : i + 1]) for i in (0, 17)]
+    for i, p in zip((0, 17), alone, strict=True):
+        np.testing.assert_allclose([p.mean[0], p.std[0]], [whole.mean[i], whole.std[i]], rtol=1e-6)
+
+
+def test_two_outputs_two_networks_and_known_errors_of_labels():
+    X, y, _, _ = table(150, 2)
+    Y = np.column_stack([y, 100 - 20 * y])
+    y_err = np.full(Y.shape, [0.1, 2.0])
+    model = EiVRegressor(0.4, **COSINE, n_networks=2).fit(X, Y, y_err=y_err)
+    p = model.predict_distribution(X, y_err=y_err)
+    assert p.mean.shape == (150, 2)
+    # The second output is the first in other units, so that it has the same noise, but for the search.
+    assert model.y_noise_[1] / 20 == pytest.approx(model.y_noise_[0], rel=0.1)
+    np.testing.assert_allclose(100 - 20 * p.mean[:, 0], p.mean[:, 1], atol=0.5)
+    without = EiVRegressor(0.4, **COSINE).fit(X, y)
+    assert model.y_noise_[0] < without.y_noise_[0]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"y_noise": 0.3},
+        {"error_model": "berkson"},
+        {"dtype": "float64", "standardise": False},
+        {"input_prior": MixturePrior([1.0], [[0.0] * 2], [[1.0] * 2])},
+        {"hidden_units": 32},
+        {"x_err": [0.4, 0.0]},
+        {"x_err": [[0.16, 0.05], [0.05, 0.16]]},
+        {"x_err": None},
+    ],
+)
+def test_what_a_user_may_choose(arguments):
+    X, y, _, _ = table(120, 2)
+    model = EiVRegressor(**({"x_err": 0.4} | COSINE | arguments)).fit(X, y)
+    p = model.predict_distribution(X)
+    assert rmse(y, p.mean) < np.std(y)
+    assert np.isfinite(p.std).all()
+    if "y_noise" in arguments:
+        np.testing.assert_allclose(model.y_noise_, 0.3, rtol=1e-6)
+
+
+def test_a_posterior_of_zeta_of_one_s_own():
+    @dataclasses.dataclass(frozen=True)
+    class Uniform(ZetaPosterior):
+        def draw(self, noise):
+            return self.mean.unsqueeze(-2) + self.std.unsqueeze(-2) * 3**0.5 * torch.erf(noise / 2**0.5)
+
+    class Prior:
+        def posterior(self, x, x_err):
+            return Uniform(x, x_err.expand_as(x))
+
+    X, y, _, _ = table(120, 2)
+    model = EiVRegressor(0.4, **COSINE, input_prior=Prior()).fit(X, y)
+    assert rmse(y, model.predict(X)) < np.std(y)
+
+
+@pytest.mark.parametrize("n_rows", [2, 5, 30])
+def test_few_rows(n_rows):
+    X, y, _, _ = table(n_rows, 3)
+    model = EiVRegressor(0.1, **COSINE).fit(X, y)
+    assert np.isfinite(model.predict_distribution(X).total).all()
+
+
+def test_more_rows_and_cosines_than_the_search_has(monkeypatch):
+    monkeypatch.setattr("eiv.training.evidence.search._ROWS", 150)
+    monkeypatch.setattr("eiv.training.evidence.fit._SEARCHED", 24)
+    X, y, zeta, truth = table(1200, 2)
+    model = EiVRegressor(0.4, **COSINE).fit(X, y)
+    few = EiVRegressor(0.4, **COSINE | {"hidden_units": 24}).fit(X[:150], y[:150])
+    assert rmse(truth, model.predict(zeta, X_err=0)) < 0.7 * rmse(truth, few.predict(zeta, X_err=0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"epochs": 5}, "epochs: 5 has no meaning"),
+        ({"posterior": "swag"}, "posterior: 'swag' has no meaning"),
+        ({"y_noise": "rmse"}, "y_noise: 'rmse' has no meaning"),
+        ({"precision": "bfloat16"}, "precision: 'bfloat16' has no meaning"),
+        ({"module": torch.nn.Linear}, "module: .* has no meaning"),
+        ({"recipe": "paper"}, "recipe: 'paper' has no meaning"),
+        ({"network": "deep"}, "network must be"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(arguments, word):
+    with pytest.raises(ValueError, match=word):
+        EiVRegressor(0.4, **({"network": "cosine"} | arguments)).fit(*table(30)[:2])
+
+
+def test_progress_is_reported(capsys):
+    EiVRegressor(0.4, **COSINE, verbose=True).fit(*table(60, 2)[:2])
+    assert "6/6" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        ({}, "cosine"),
+        ({"n_theta": 10}, "cosine"),
+        ({"x_err": None}, "paper"),
+        ({"x_err": [0.4, 0.0]}, "paper"),
+        ({"hidden_units": 8}, "paper"),
+        ({"epochs": 1}, "paper"),
+        ({"posterior": "ensemble", "n_networks": 2}, "paper"),
+        ({"recipe": "paper"}, "paper"),
+        ({"y_noise": "residual"}, "paper"),
+    ],
+)
+def test_which_network_it_is_unless_one_is_asked_for(arguments, kind):
+    n_noisy = 0 if arguments.get("x_err", 0.4) is None else 1 if "x_err" in arguments else 2
+    params = EiVRegressor(**({"x_err": 0.4} | arguments)).get_params()
+    assert settings_for(params, 100, n_noisy).network == kind
+
+
+def test_errors_that_the_labels_do_not_bear_out_are_warned_about():
+    """Errors of three quarters of the spread are stated where there are none: labels scatter by far less."""
+    X, y, _, _ = table(300, 2, x_err=0.0)
+    with pytest.warns(SuspiciousErrorWarning, match=r"more probable if the errors of X were ignored .*x_err=None"):
+        EiVRegressor(0.75, **COSINE).fit(X, y)
+
+
+def test_errors_that_are_right_are_not_warned_about(recwarn):
+    EiVRegressor(0.4, **COSINE).fit(*table(300, 2)[:2])
+    assert not recwarn.list
