@@ -77,6 +77,22 @@ def test_nodes_have_the_mean_and_the_covariance_of_zeta():
     torch.testing.assert_close(found, (root @ root.T).expand(3, 2, 2))
 
 
+def test_exact_features_need_no_nodes():
+    means = torch.randn(3, 2, 40, dtype=F64, generator=torch.Generator().manual_seed(0))
+    scales = torch.zeros(3, 2, 40, dtype=F64)
+    scales[..., [4, 7]] = 0.5
+    means[:, 1, [i for i in range(40) if i not in (4, 7)]] = means[:, 0, [i for i in range(40) if i not in (4, 7)]]
+    inputs = Inputs(ZetaMixture.of(torch.zeros(3, 2, dtype=F64), means, scales))
+    zeta, weights = inputs.nodes()
+    assert zeta.shape == (3, 16, 40)
+    np.testing.assert_allclose(weights.sum(1), 1)
+    assert (zeta.std(1)[:, [4, 7]] > 0.4).all()
+    torch.testing.assert_close(zeta[..., 5], means[:, :1, 5].expand(3, 16))
+    assert inputs.covariances.shape == (3, 2, 2)
+    drawn = inputs.zeta.draw(torch.randn(3, 100_000, 41, dtype=F64, generator=torch.Generator().manual_seed(1)))
+    np.testing.assert_allclose(inputs.squares, drawn.square().sum(-1).mean(1), rtol=0.01)
+
+
 def test_the_evidence_is_the_density_of_all_labels_at_once():
     some, random = family(n_outputs=2), torch.Generator().manual_seed(2)
     inputs, values = Inputs(mixture(25)), values_of(some)

@@ -38,10 +38,18 @@ class Inputs:
         return self.zeta.log_weights.exp()
 
     @cached_property
+    def noisy(self) -> list[int]:
+        """The features with an error."""
+        return list(self.zeta.noisy)
+
+    @cached_property
     def covariances(self) -> Tensor:
-        """Of the components: variances, `rows x C x n_x`, or `rows x C x n_x x n_x`; rows may be 1."""
+        """Of the noisy features in each component: variances, `rows x C x m`, or `rows x C x m x m`; rows may be 1."""
         scales = self.zeta.scales
-        return scales.square() if scales.ndim == self.zeta.means.ndim else scales @ scales.mT
+        if scales.ndim == self.zeta.means.ndim:
+            return scales[..., self.noisy].square()
+        roots = scales[..., self.noisy, :]
+        return roots @ roots.mT
 
     @cached_property
     def centres(self) -> Tensor:
@@ -54,7 +62,8 @@ class Inputs:
         variances = self.covariances
         if variances.ndim > self.zeta.means.ndim:
             variances = variances.diagonal(dim1=-2, dim2=-1)
-        return torch.einsum("rk,rki->r", self.weights, self.zeta.means.square() + variances)
+        of_components = self.zeta.means.square().sum(-1) + variances.sum(-1)
+        return (self.weights * of_components).sum(-1)
 
     def __len__(self) -> int:
         return len(self.zeta.mean)
@@ -66,14 +75,20 @@ class Inputs:
     @property
     def n_nodes(self) -> int:
         """Q, nodes for the variance of f given x, more than the numbers behind a zeta, so that these can be matched."""
-        return 1 if self.is_exact else max(_FEWEST_NODES, 2 * self.zeta.n_base + 4)
+        return 1 if self.is_exact else max(_FEWEST_NODES, 2 * len(self._used) + 4)
+
+    @property
+    def _used(self) -> list[int]:
+        """Which of the numbers behind a zeta matter: those of noisy features, and what chooses a component."""
+        return self.noisy + list(range(self.zeta.mean.shape[-1], self.zeta.n_base))
 
     def nodes(self) -> tuple[Tensor, Tensor]:
         """Zetas, whose noise has a mean of zero and a covariance of one, and weights: `rows x Q x n_x`, `rows x Q`."""
-        noise = nodes_of_rule(self.n_nodes, self.zeta.n_base).to(self.zeta.mean)
-        noise = noise - noise.mean(0)
-        root = torch.linalg.cholesky(noise.T @ noise / self.n_nodes)
-        noise = torch.linalg.solve_triangular(root, noise.T, upper=False).T
+        matched = nodes_of_rule(self.n_nodes, len(self._used)).to(self.zeta.mean)
+        matched = matched - matched.mean(0)
+        root = torch.linalg.cholesky(matched.T @ matched / self.n_nodes)
+        noise = matched.new_zeros(self.n_nodes, self.zeta.n_base)
+        noise[:, self._used] = torch.linalg.solve_triangular(root, matched.T, upper=False).T
         zeta, weights = self.zeta.at_nodes(noise.expand(len(self), -1, -1))
         return zeta, weights.expand(zeta.shape[:-1])
 
@@ -198,10 +213,11 @@ class Family:
         .. math:: \mathrm{E} \cos \omega^T \zeta = \sum_k q_k\, e^{-\omega^T B_k \omega / 2} \cos \omega^T b_k
         """
         omega, centres, spread = self.frequencies(values, draws), inputs.zeta.means, inputs.covariances
+        of_noisy = omega[:, inputs.noisy]
         if spread.ndim == centres.ndim:
-            powers = spread @ omega.square().T
+            powers = spread @ of_noisy.square().T
         else:
-            powers = spread.flatten(-2) @ (omega.unsqueeze(2) * omega.unsqueeze(1)).flatten(1).T
+            powers = spread.flatten(-2) @ (of_noisy.unsqueeze(2) * of_noisy.unsqueeze(1)).flatten(1).T
         damped, phases = inputs.weights.unsqueeze(-1) * torch.exp(-0.5 * powers), centres @ omega.T
         waves = [(damped * phases.cos()).sum(1), (damped * phases.sin()).sum(1)]
         return torch.cat([*waves, inputs.centres, torch.ones_like(waves[0][:, :1])], 1) * self.scales(values, draws)

@@ -81,10 +81,9 @@ def search(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor |
         return plain
     wide = replace(family, n_directions=_DIRECTIONS)
     start = _with_directions(plain, wide, some, theirs)
-    n_before = len(plain.course)
 
     def after(done: int, loss: Tensor, y_noise: Tensor) -> None:
-        on_round(n_before + done, loss, y_noise)
+        on_round(_ROUNDS + done, loss, y_noise)
 
     directed = _maximised(some, theirs, wide, start, known_noise, _Spare.alone(plain.solution.of_inputs), after)
     price = 0.5 * (wide.n_values - family.n_values) * math.log(len(rows))
