@@ -182,6 +182,7 @@ def test_the_command_line_without_the_other_extras(tmp_path):
         "reproduce --out quick",
         "study coverage --out study",
         "study posteriors --out study",
+        "study tables --out study --seeds 0:1",
     ]
     missing = ("jinja2", "matplotlib", "openpyxl", "onnx", "onnxruntime")
     ended = run_without(missing, COMMANDS, json.dumps([command.split() for command in commands]), cwd=tmp_path)
@@ -197,7 +198,7 @@ def test_the_command_line_without_the_other_extras(tmp_path):
         "status 2",
         f"error: eiv reproduce {of_pages}",
         "status 2",
-        *[f"error: eiv study {of_pages}", "status 2"] * 2,
+        *[f"error: eiv study {of_pages}", "status 2"] * 3,
     ]
     assert {path.name for path in tmp_path.iterdir()} == {"table.csv", "table.xlsx", "m.eiv", "p.parquet"}
 

@@ -185,10 +185,10 @@ def _check_whole(folder: Path, name: str) -> None:
 
 
 def _check_scores(table: pd.DataFrame, name: str) -> None:
-    """Raise a ValueError where rows of a study lack a score. Networks whose training diverged have none at all."""
+    """Raise a ValueError where rows of a study lack a score. Fits that have failed have none at all."""
     without = table[[column for column in _ALWAYS.get(name, ()) if column in table]].isna()
     lacking = without.any(axis=1)
-    if name == "posteriors.csv":
+    if name in ("posteriors.csv", "tables.csv"):
         lacking &= ~without.all(axis=1)
     if lacking.any():
         raise ValueError(f"{int(lacking.sum())} of {len(table)} rows of {name} lack a score")
@@ -201,6 +201,7 @@ _ALWAYS = {  # scores that every network has
         *("epistemic", "aleatoric"),
     ),
     "posteriors.csv": ("rmse", "label_coverage_total", "nll", "crps", "interval_score", "y_noise"),
+    "tables.csv": ("rmse", "crps", "labels_0.95", "training_s", "prediction_s"),
 }
 
 
@@ -223,11 +224,23 @@ def _of_posteriors(folder: Path, out: Path | None) -> Path:
     return write_posteriors_page(folder, out)
 
 
-_PAGES = {"networks.csv": _of_reproduction, "coverage.csv": _of_coverage, "posteriors.csv": _of_posteriors}
+def _of_tables(folder: Path, out: Path | None) -> Path:
+    from eiv.experiments.studies.tables_page import write_tables_page  # noqa: PLC0415
+
+    return write_tables_page(folder, out)
+
+
+_PAGES = {
+    "networks.csv": _of_reproduction,
+    "coverage.csv": _of_coverage,
+    "posteriors.csv": _of_posteriors,
+    "tables.csv": _of_tables,
+}
 _UNITS = {  # the table with one row per unit, and what says which unit it is
     "networks.csv": ("stacks.csv", ["dataset", "method"]),
     "coverage.csv": ("coverage_units.csv", ["problem", "zeta", "method"]),
     "posteriors.csv": ("posteriors_units.csv", ["dataset", "method", "family"]),
+    "tables.csv": ("tables_units.csv", ["problem", "method"]),
 }
 
 

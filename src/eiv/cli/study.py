@@ -23,9 +23,20 @@ _SCORES = {
     "clean_rmse": "error\nof f",
     "y_noise_ratio": "σ_y /\ntrue",
 }
+_TABLE_HEADINGS = {  # those of the page that fit into a terminal
+    "RMSE / limit, median": "RMSE /\nlimit",
+    "within 5 % of the best": "near\nbest",
+    "error of f": "error\nof f",
+    "truth": "\ntruth",
+    "f at exact inputs": "\nf",
+    "labels": "\nlabels",
+    "σ_y / true": "σ_y /\ntrue",
+    "CRPS / limit": "CRPS /\nlimit",
+    "fit, s": "fit,\ns",
+}
 
 study = typer.Typer(
-    name="study", help="Measure what recipes and weight posteriors do to coverage and accuracy.", no_args_is_help=True
+    name="study", help="Measure coverage and accuracy: of recipes, weight posteriors and rivals.", no_args_is_help=True
 )
 app.add_typer(study)
 
@@ -109,6 +120,49 @@ def posteriors(
         _show_page(write_posteriors_page(out), out)
 
 
+@study.command()
+def tables(
+    out: Annotated[Path, typer.Option(help="Folder for the results; a killed run goes on there.")] = Path("tables"),
+    seeds: Annotated[
+        str, typer.Option(metavar="A:B", help="Random problems from seed A up to B - 1; below 1000 for development.")
+    ] = "1000:1100",
+    methods: Annotated[str, typer.Option(metavar="NAME,...", help="These methods only.")] = "",
+    real: Annotated[bool, typer.Option("--real/--no-real", help="Whether to run real tables.")] = True,
+    random: Annotated[bool, typer.Option("--random/--no-random", help="Whether to run random problems.")] = True,
+    most_rows: Annotated[int | None, typer.Option(min=20, help="Rows to train with at most, for a trial.")] = None,
+    device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
+    restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
+) -> None:
+    """Single fits on random problems and real tables, ours and what a user would pick instead."""
+    needs("eiv study", "jinja2", "matplotlib", extra="report")
+    with resumable(out):
+        chosen = _range(seeds)
+        from eiv.experiments.studies.tables import study_tables  # noqa: PLC0415  (slow to import)
+        from eiv.experiments.studies.tables_page import write_tables_page  # noqa: PLC0415
+
+        table = study_tables(
+            out,
+            seeds=chosen,
+            methods=_names(methods),
+            random=random,
+            real=real,
+            most_rows=most_rows,
+            device=device,
+            restart=restart,
+            console=errors,
+        )
+        _show_tables(table)
+        _show_page(write_tables_page(out), out)
+
+
+def _range(text: str) -> range:
+    """Seeds from the first up to, and without, the last: A:B."""
+    first, _, last = text.partition(":")
+    if not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit() and int(first) < int(last)):
+        raise ValueError(f"--seeds must be two whole numbers A:B with A < B, such as 0:20, got {text!r}.")
+    return range(int(first), int(last))
+
+
 def _names(text: str, separator: str = ",") -> list[str]:
     return [name.strip() for name in text.split(separator) if name.strip()]
 
@@ -138,4 +192,19 @@ def _show_posteriors(table: pd.DataFrame) -> None:
     shown = small_table(title, headings[:2], headings[2:])
     for row in content.rows:
         shown.add_row(*(cell.text for cell in row))
+    console.print(shown)
+
+
+def _show_tables(table: pd.DataFrame) -> None:
+    """The methods in short, as on the page, where random problems were run; the rest is there."""
+    from eiv.experiments.studies.tables_page import overview  # noqa: PLC0415
+
+    random = table[table["kind"] == "random"]
+    if random.empty:
+        return
+    content = overview(random)
+    chosen = [content.headings.index(name) for name in _TABLE_HEADINGS]
+    shown = small_table(content.caption, ["method"], _TABLE_HEADINGS.values())
+    for row in content.rows:
+        shown.add_row(row[0].text, *(row[i].text for i in chosen))
     console.print(shown)
