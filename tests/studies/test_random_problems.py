@@ -79,7 +79,9 @@ def by_grid(problem, rows, row, n_points=401):
     return mean, np.average((g - mean) ** 2, weights=weight)
 
 
-@pytest.mark.parametrize("zeta", ZETAS)
+@pytest.mark.parametrize(
+    "zeta", [zeta if zeta != "curve" else pytest.param(zeta, marks=pytest.mark.slow) for zeta in ZETAS]
+)
 @pytest.mark.parametrize(
     ("errors", "reliability"),
     [
