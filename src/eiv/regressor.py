@@ -68,7 +68,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         network: the kind of network: "paper", hidden layers of leaky ReLU, trained by steps; "cosine", one layer of
             `hidden_units` cosines, a Gaussian process in the limit, whose length scales, strength and sigma_y are those
             that make the labels most probable, without steps and without held-out rows; or "auto" (the default):
-            "cosine" where two to 50 features are noisy and no argument is given that only the other one has.
+            "cosine" where two to 50 features are noisy, up to 5,000 rows, and no argument is given that only the other
+            one has.
         hidden_units: h of the paper's network, 128 by default; cosines of the other, 384 by default, more from 6,000
             rows on.
         n_hidden: its number of hidden layers; 4 by default.

@@ -334,6 +334,12 @@ def test_which_network_it_is_unless_one_is_asked_for(arguments, kind):
     assert settings_for(params, 100, n_noisy).network == kind
 
 
+def test_many_rows_or_noisy_features_have_the_other_network():
+    params = EiVRegressor(0.4).get_params()
+    assert [settings_for(params, n_rows, 2).network for n_rows in (5000, 5001)] == ["cosine", "paper"]
+    assert [settings_for(params, 100, n_noisy).network for n_noisy in (50, 51)] == ["cosine", "paper"]
+
+
 def test_errors_that_the_labels_do_not_bear_out_are_warned_about():
     """Errors of three quarters of the spread are stated where there are none: labels scatter by far less."""
     X, y, _, _ = table(300, 2, x_err=0.0)

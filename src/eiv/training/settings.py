@@ -130,7 +130,8 @@ class Settings:
         'the kind of network: "paper", hidden layers of leaky ReLU, trained by steps; "cosine", one layer of '
         "`hidden_units` cosines, a Gaussian process in the limit, whose length scales, strength and sigma_y are those "
         'that make the labels most probable, without steps and without held-out rows; or "auto" (the default): '
-        '"cosine" where two to 50 features are noisy and no argument is given that only the other one has.',
+        '"cosine" where two to 50 features are noisy, up to 5,000 rows, and no argument is given that only the other '
+        "one has.",
         paper="paper",
         default="auto",
     )
@@ -282,6 +283,7 @@ _NOISE_UPDATES = 30  # of sigma_y in a training
 _UNITS = 128  # of a hidden layer
 _COSINES, _MOST_COSINES, _ROWS_A_COSINE = 384, 512, 16
 _MOST_NOISY = 50  # features whose errors are integrated over by nodes
+_MOST_ROWS = 5000  # from which a network of several layers learns more
 # A network of cosines has no steps, so that these have no meaning; its weights are normal with a variance of one.
 _OF_STEPS = (
     "module", "n_hidden", "dropout", "weight_penalty", "epochs", "batch_size", "learning_rate", "learning_rate_decay",
@@ -334,7 +336,12 @@ def settings_for(arguments: Mapping[str, Any], n_rows: int, n_noisy: int = 0) ->
     given = {name: arguments[name] for name in SETTINGS if arguments.get(name) is not None}
     settings = values | given
     if settings["network"] == "auto":
-        several = 1 < n_noisy <= _MOST_NOISY and not _of_steps(arguments) and "hidden_units" not in given
+        several = (
+            1 < n_noisy <= _MOST_NOISY
+            and n_rows <= _MOST_ROWS
+            and not _of_steps(arguments)
+            and "hidden_units" not in given
+        )
         settings["network"] = "cosine" if several else "paper"
     return Settings(**_by_rows(settings, n_rows))
 
