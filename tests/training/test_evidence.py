@@ -311,7 +311,7 @@ def test_what_has_no_meaning_is_refused(arguments, word):
 
 def test_progress_is_reported(capsys):
     EiVRegressor(0.4, **COSINE, verbose=True).fit(*table(60, 2)[:2])
-    assert "6/6" in capsys.readouterr().out
+    assert "6/6 rounds" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], 
         return on_round
 
     pairs = [(member, seed) for member in members for seed in member.seeds]
-    with training_progress(n_rounds(n_x), y_scale, settings.verbose, on_progress) as report:
+    with training_progress(n_rounds(n_x), y_scale, settings.verbose, on_progress, "rounds") as report:
         tasks = [partial(fit, *pair, place, None if place else report) for place, pair in enumerate(pairs)]
         found = iter(run_tasks(tasks, device))
     models, gains = [], []

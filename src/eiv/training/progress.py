@@ -21,17 +21,21 @@ class Report(Protocol):
 
 @contextlib.contextmanager
 def training_progress(
-    n_epochs: int, y_scale: float, enabled: bool, on_progress: Callable[[float], None] | None = None
+    n_epochs: int,
+    y_scale: float,
+    enabled: bool,
+    on_progress: Callable[[float], None] | None = None,
+    unit: str = "epochs",
 ) -> Iterator[Report | None]:
     """Show a bar for `n_epochs` epochs where `enabled`, and let `on_progress` know the share that is done.
 
-    `y_scale` turns the likelihood back into units of y.
+    `y_scale` turns the likelihood back into units of y; `unit` is what epochs are called.
     """
     if not enabled:
         yield None if on_progress is None else lambda epoch, loss, likelihood: on_progress(epoch / n_epochs)
         return
     if not is_installed("rich"):
-        yield _in_lines(n_epochs, y_scale, on_progress)
+        yield _in_lines(n_epochs, y_scale, on_progress, unit)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
@@ -39,7 +43,7 @@ def training_progress(
         TextColumn("training"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("epochs  {task.fields[state]}"),
+        TextColumn(f"{unit}  {{task.fields[state]}}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns) as bar:
@@ -54,7 +58,7 @@ def training_progress(
         yield report
 
 
-def _in_lines(n_epochs: int, y_scale: float, on_progress: Callable[[float], None] | None) -> Report:
+def _in_lines(n_epochs: int, y_scale: float, on_progress: Callable[[float], None] | None, unit: str) -> Report:
     """Ten lines instead of a bar, where rich is not installed; in ASCII, which every terminal can show."""
     n_lines = 0
 
@@ -63,7 +67,7 @@ def _in_lines(n_epochs: int, y_scale: float, on_progress: Callable[[float], None
         if 10 * epoch // n_epochs > n_lines:
             n_lines = 10 * epoch // n_epochs
             state = likelihood.in_words(y_scale).replace("σ", "sigma").encode("ascii", "replace").decode()
-            print(f"training {epoch}/{n_epochs} epochs  loss {loss.mean().item():.4f}  {state}", flush=True)
+            print(f"training {epoch}/{n_epochs} {unit}  loss {loss.mean().item():.4f}  {state}", flush=True)
         if on_progress is not None:
             on_progress(epoch / n_epochs)
 
