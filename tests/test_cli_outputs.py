@@ -479,3 +479,23 @@ def test_interrupted_while_the_commands_are_loaded(name):
     """
     status, _, err = ended(sys.executable, "-c", textwrap.dedent(code))
     assert (status, err) == (130, "interrupted: nothing was written.\n")
+
+
+def test_interrupted_while_the_command_is_made():
+    """typer makes its commands from their functions before it runs one."""
+    code = """
+        import eiv.cli
+        def interrupted():
+            raise KeyboardInterrupt
+        eiv.cli.app = interrupted
+        eiv.cli.main()
+    """
+    status, _, err = ended(sys.executable, "-c", textwrap.dedent(code))
+    assert (status, err) == (130, "interrupted: nothing was written.\n")
+
+
+def test_the_picture_of_a_table_whose_name_is_not_text(model, run):  # noqa: F811
+    name = os.fsdecode(b"n\xff.csv")
+    Path(name).write_bytes(Path("d.csv").read_bytes())
+    assert run("explain", "m.eiv", name, "--row", "1", "-o", "q.png")[0] == 0
+    assert Path("q.png").stat().st_size > 0

@@ -6,6 +6,7 @@ import sys
 
 try:
     import os
+    import signal
     import traceback
     import warnings
     from typing import Any
@@ -48,6 +49,9 @@ def _status() -> Any:
         app()
     except SystemExit as end:
         return end.code or 0
+    except KeyboardInterrupt as error:  # before a command has begun
+        sys.stderr.write("interrupted: nothing was written.\n")
+        return 128 + getattr(error, "number", signal.SIGINT)
     except (ValueError, TypeError, ArithmeticError, OSError, MissingExtraError) as error:
         if _is_of_help(error):
             error = OSError(f"stdout could not be written: {os.strerror(getattr(error, 'errno', None) or 0)}.")

@@ -97,7 +97,8 @@ def explain(
         ]
         if out is not None:  # of one output, and before anything is printed: whoever reads that may have gone
             words = f"{shortened(table.outputs[0])} = {predictions[0].mean[0]:.4g}, u = {budgets[0].total:.3g}"
-            _draw(out, budgets[0], f"{data.name}, row {row}\n{words}")
+            name = data.name.encode(errors="replace").decode()  # matplotlib takes no bytes that are no text
+            _draw(out, budgets[0], f"{name}, row {row}\n{words}")
         console.print(printable(rows_in_words(table.source, n_read, "1 explained", n_read - 1)), highlight=False)
         _show_inputs(table, chosen, row)
         for name, p, budget, y_error in zip(table.outputs, predictions, budgets, of_labels, strict=True):
