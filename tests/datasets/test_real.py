@@ -355,8 +355,10 @@ CHANGED = np.where(VALUES == 0.5, 0.501, VALUES)
     ids=words,
 )
 def test_nothing_stays_behind_where_a_download_fails(toy, server, monkeypatch, answer, reason):
-    monkeypatch.setattr(_download, "TIMEOUT", 0.3)
-    monkeypatch.setattr(_download, "DEADLINE", 0.1)
+    if answer is hang:
+        monkeypatch.setattr(_download, "TIMEOUT", 0.3)
+    if answer is drip:
+        monkeypatch.setattr(_download, "DEADLINE", 0.1)
     monkeypatch.setattr(_download, "LIMIT", 20000)
     server.serve(TOY_URL, answer)
     with pytest.raises(DataNotFoundError, match=reason):
