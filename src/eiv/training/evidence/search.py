@@ -21,10 +21,12 @@ _STEPS = (40, 10)  # of L-BFGS, in the first round and in the others
 _ROWS = 1000  # that the kernel is found from, chosen at random
 _ROWS_TO_START = 400
 _LENGTHS = (0.1, 0.3, 1.0, 3.0)  # that a search may start from, in units of the spread of X over all features
-_NOISES = (0.1, 0.37)
+_NOISES = (0.1, 0.37)  # sigma_y, in spreads of y
+_SIZE, _SLOPE = -0.5, -0.7  # logarithms: functions of 0.6 spreads of y, slopes of half a spread of y per spread of X
+_RIDGE = 1e-3  # of the variance of a feature, where features say the same
 _DIRECTIONS = 2
 _NONE = -20.0  # the logarithm of a size that is as good as zero
-_TINY = 1e-12
+_TINY = 1e-12  # as good as zero, in squares of spreads
 _BAD = 1e10  # stands for a kernel whose matrix cannot be taken apart
 # What is known of the values beforehand, normal: the mean and the standard deviation of each logarithm.
 _LENGTH_PRIOR, _SIZE_PRIOR, _SLOPE_PRIOR, _NOISE_PRIOR = (0.0, 1.5), (0.0, 2.0), (-1.0, 2.0), (-2.0, 2.0)
@@ -260,7 +262,7 @@ def _start(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor |
             lengths = labels.y.new_full((n_x,), math.log(length * math.sqrt(n_x)))
             log_noise = labels.y.new_full((family.n_outputs,), math.log(noise))
             log_noise = log_noise if known_noise is None else known_noise.log().to(log_noise)
-            flat = torch.cat([lengths, labels.y.new_tensor([-0.5, -0.7]), log_noise])
+            flat = torch.cat([lengths, labels.y.new_tensor([_SIZE, _SLOPE]), log_noise])
             values = family.values(flat)
             found = float(log_evidence(family, values, draws, inputs, labels, spare) + _log_prior(values, n_x))
             if found > best[0]:
@@ -276,7 +278,7 @@ def _with_directions(found: Found, family: Family, inputs: Inputs, labels: Label
     """
     values = found.family.values(found.flat)
     centres, y = inputs.centres - inputs.centres.mean(0), labels.y.sum(1) - labels.y.sum(1).mean()
-    scatter = centres.T @ centres / len(y) + 1e-3 * torch.eye(family.n_inputs).to(y)
+    scatter = centres.T @ centres / len(y) + _RIDGE * torch.eye(family.n_inputs).to(y)
     slope = torch.linalg.solve(scatter, centres.T @ y / len(y))
     white = torch.linalg.solve_triangular(torch.linalg.cholesky(scatter), centres.T, upper=False)
     curvature = (white * (y - centres @ slope)) @ white.T / len(y)
@@ -284,8 +286,8 @@ def _with_directions(found: Found, family: Family, inputs: Inputs, labels: Label
     order = sizes.abs().argsort(descending=True)
     back = torch.linalg.solve_triangular(torch.linalg.cholesky(scatter).T, vectors[:, order], upper=True).T
     directions = torch.cat([slope[None], back])[: family.n_directions]
-    directions = directions / directions.norm(dim=1, keepdim=True).clamp_min(1e-12)
-    sizes = values.log_size.new_full((family.n_directions,), -0.5)
+    directions = directions / directions.norm(dim=1, keepdim=True).clamp_min(_TINY)
+    sizes = values.log_size.new_full((family.n_directions,), _SIZE)
     return torch.cat(
         [values.log_lengths, directions.flatten(), values.log_size, sizes, values.log_slope, values.log_noise]
     )
