@@ -15,7 +15,7 @@ from eiv.inputs.zeta import ZetaMixture
 from eiv.metrics import coverage, rmse
 from eiv.training.evidence import features as features_module
 from eiv.training.evidence.features import Family, Inputs
-from eiv.training.evidence.search import log_evidence
+from eiv.training.evidence.density import log_evidence
 from eiv.training.evidence.solution import Labels, solve
 from eiv.training.settings import settings_for
 

@@ -30,7 +30,7 @@ from eiv.networks.mlp import fast_stack
 from eiv.posteriors import FAMILIES, WeightPosterior
 from eiv.scaling import Scaler
 from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
-from eiv.training.evidence import Fitted, fit_by_evidence, n_rounds
+from eiv.training.evidence import MEMBERS, Fitted, fit_by_evidence, n_rounds
 from eiv.training.loop import Schedule, TrainingResult, train
 from eiv.training.progress import Report, show_integration, training_progress
 from eiv.training.settings import DTYPES, Settings, settings_for
@@ -108,7 +108,7 @@ class _Member:
         return network_seeds(self.spec.seed, self.settings.n_networks)
 
     def fitted(self, posterior: WeightPosterior, likelihood: Likelihood, losses: Tensor) -> FittedModel:
-        table, n_networks = self.table, self.settings.n_networks
+        table, n_networks = self.table, posterior.stack.n_networks
         known = np.zeros(table.y.shape[1]) if table.y_err is None else v.median_above_zero(table.y_err)
         return FittedModel(
             settings=self.settings,
@@ -179,7 +179,7 @@ def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], 
 
     def fit(member: _Member, seed: SeedSequence, place: int, report: Report | None) -> Fitted:
         known = likelihood.state["y_noise"][place] if likelihood.is_fixed else None
-        posterior = new_posterior(settings, n_x, n_y, [seed], device)
+        posterior = new_posterior(settings, n_x, n_y, [seed] * MEMBERS, device)
         measured = torch.from_numpy((member.table.x - member.x_scaler.shift) / member.x_scaler.scale).to(device)
         return fit_by_evidence(posterior, member.rows, measured, int(seed.generate_state(1)[0]), known, told(report))
 
@@ -198,7 +198,7 @@ def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], 
     for member in members:
         first, *others = [next(found) for _ in member.seeds]
         gains += [each.gain for each in (first, *others) if each.gain is not None]
-        y_noise = torch.stack([each.y_noise for each in (first, *others)])
+        y_noise = torch.cat([each.y_noise for each in (first, *others)])
         losses = torch.stack([each.course for each in (first, *others)], dim=1)
         joined = first.posterior.join([each.posterior for each in others])
         models.append(member.fitted(joined, new_likelihood(member.settings, y_noise.to(member.rows.y.dtype)), losses))

@@ -281,7 +281,7 @@ _STEPS, _FEWEST_EPOCHS = 5000, 10
 _BATCH, _ROWS_OF_BATCH = 64, 5000  # rows of a minibatch, and of a table up to which it is not larger
 _NOISE_UPDATES = 30  # of sigma_y in a training
 _UNITS = 128  # of a hidden layer
-_COSINES, _MOST_COSINES, _ROWS_A_COSINE = 384, 512, 16
+_COSINES, _MOST_COSINES, _ROWS_A_COSINE = 192, 512, 16
 _MOST_NOISY = 50  # features whose errors are integrated over by nodes
 _MOST_ROWS = 5000  # from which a network of several layers learns more
 # A network of cosines has no steps, so that these have no meaning; its weights are normal with a variance of one.
@@ -337,7 +337,7 @@ def settings_for(arguments: Mapping[str, Any], n_rows: int, n_noisy: int = 0) ->
     settings = values | given
     if settings["network"] == "auto":
         several = (
-            1 < n_noisy <= _MOST_NOISY
+            0 < n_noisy <= _MOST_NOISY
             and n_rows <= _MOST_ROWS
             and not _of_steps(arguments)
             and "hidden_units" not in given

@@ -2,4 +2,5 @@
 
 from eiv.training.evidence.fit import Fitted as Fitted
 from eiv.training.evidence.fit import fit_by_evidence as fit_by_evidence
+from eiv.training.evidence.pool import MEMBERS as MEMBERS
 from eiv.training.evidence.search import n_rounds as n_rounds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,20 +11,20 @@ from torch import Tensor
 from eiv.inputs import Rows, ZetaNormal
 from eiv.posteriors import WeightPosterior
 from eiv.training.evidence.features import Family, Inputs
-from eiv.training.evidence.search import Found, evidence_of_ignoring, search
-from eiv.training.evidence.solution import Labels, Solution, solve
+from eiv.training.evidence.pool import pool_of
+from eiv.training.evidence.search import Found, evidence_of_ignoring, rows_of_search, search
+from eiv.training.evidence.solution import Labels, solve
 
-_SOLUTIONS = 2  # with all rows and all frequencies, the variance from the inputs renewed in between
 _SEARCHED = 192  # frequencies that a kernel is found with
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A network of cosines after its fit.
+    """A pool of networks of cosines after its fit.
 
     Attributes:
-        posterior: of its weights.
-        y_noise: `n_y`, sigma_y.
+        posterior: of their weights.
+        y_noise: `S x n_y`, sigma_y.
         course: of the negative evidence in nats per row, a number for each round of the search.
         gain: how much more probable the labels are than with the errors of x ignored, in nats; None for exact inputs.
 
@@ -44,12 +44,13 @@ def fit_by_evidence(
     known_noise: Tensor | None,
     on_round: Callable[[int, Tensor, Tensor], None],
 ) -> Fitted:
-    r"""Fit one network of cosines: its kernel and sigma_y, then its weights.
+    r"""Fit a pool of networks of cosines: their kernels and sigma_y, then their weights.
 
     .. math:: \max_{k, \sigma_y} \log p(y | x, k, \sigma_y), \qquad w \sim \mathcal{N}(\hat w, C)
 
     Args:
-        posterior: `eiv.posteriors.LastLayerLaplace` of one fresh `eiv.networks.CosineNetwork`, which is given weights.
+        posterior: `eiv.posteriors.LastLayerLaplace` of `MEMBERS` fresh `eiv.networks.CosineNetwork`, which are given
+            weights.
         rows: the training rows, without the axis of the networks.
         measured: their x, `rows x n_x`, in the same units.
         seed: of the frequencies.
@@ -70,42 +71,55 @@ def fit_by_evidence(
     if not inputs.is_exact:
         exact = Inputs(ZetaNormal(measured.double(), torch.zeros_like(measured[:1], dtype=torch.float64)))
         gain = found.evidence - evidence_of_ignoring(exact, labels, family, known)
-    whole, solution = _with_all_rows(found, inputs, labels, n_frequencies)
-    _take_over(posterior, whole, found.flat, solution)
-    return Fitted(posterior, whole.values(found.flat).log_noise.exp(), y.new_tensor(found.course), gain)
+    some = rows_of_search(labels, seed)
+    members = pool_of(found, inputs.take(some), labels.take(some), known)
+    if len(some) < len(y) or n_frequencies > family.n_frequencies:
+        members = _with_all_rows(found, members, inputs, labels, n_frequencies)
+    _take_over(posterior, members)
+    y_noise = torch.stack([member.family.values(member.flat).log_noise.exp() for member in members])
+    return Fitted(posterior, y_noise, y.new_tensor(found.course), gain)
 
 
-def _with_all_rows(found: Found, inputs: Inputs, labels: Labels, n_frequencies: int) -> tuple[Family, Solution]:
-    """The weights of all frequencies from all rows, where the kernel was found with fewer of either."""
-    family = replace(found.family, n_frequencies=n_frequencies)
-    if family == found.family and len(inputs) == len(found.solution.spare):
-        return family, found.solution
-    values, draws = family.values(found.flat), family.draws(labels.y)
-    spare, of_inputs = (part.mean(0).expand_as(labels.y) for part in (found.solution.spare, found.solution.of_inputs))
-    solution = replace(found.solution, spare=spare, of_inputs=of_inputs)
-    for _ in range(1 if inputs.is_exact else _SOLUTIONS):
-        solution = solve(family, values, draws, inputs, labels, solution)
-    return family, solution
+def _with_all_rows(
+    best: Found, members: Sequence[Found], inputs: Inputs, labels: Labels, n_frequencies: int
+) -> list[Found]:
+    """The weights of all frequencies from all rows, where the kernels were found with fewer of either."""
+    family, y = replace(best.family, n_frequencies=n_frequencies), labels.y
+    draws = family.draws(y)
+    spare, of_inputs = (part.mean(0).expand_as(y) for part in (best.solution.spare, best.solution.of_inputs))
+    solution = replace(best.solution, spare=spare, of_inputs=of_inputs)
+    if not inputs.is_exact:  # the variances of each row, from the best kernel
+        solution = solve(family, family.values(best.flat), draws, inputs, labels, solution)
+    return [
+        replace(each, family=family, solution=solve(family, family.values(each.flat), draws, inputs, labels, solution))
+        for each in members
+    ]
 
 
 @torch.no_grad()
-def _take_over(posterior: WeightPosterior, family: Family, flat: Tensor, solution: Solution) -> None:
-    """Give the network its frequencies, scales and weights, and the posterior the covariance of these."""
-    values, draws = family.values(flat), family.draws(flat)
-    scales = family.scales(values, draws)
-    weights = solution.weights * scales[-1]  # the bias stands for itself
-    wanted = {
-        "frequencies.weight": family.frequencies(values, draws),
-        "scales": scales[:-1],
-        "head.weight": solution.weights[:, :-1],
-        "head.bias": weights[:, -1],
-    }
-    for name, value in posterior.stack.parameters.items():
-        value.copy_(wanted[name].unsqueeze(0))
-    ones = torch.ones_like(scales)
-    ones[-1] = scales[-1]
+def _take_over(posterior: WeightPosterior, members: Sequence[Found]) -> None:
+    """Give the networks their frequencies, scales and weights, and the posterior the covariances of these."""
     roots = []
-    for precision in solution.precision:
-        values_, vectors = torch.linalg.eigh(precision / (ones.unsqueeze(1) * ones))
-        roots.append(vectors * values_.rsqrt() @ vectors.T)  # the symmetric one, which is unique
-    posterior.load_state({"root": torch.block_diag(*roots).unsqueeze(0)})
+    for place, member in enumerate(members):
+        family, solution = member.family, member.solution
+        values, draws = family.values(member.flat), family.draws(member.flat)
+        scales = family.scales(values, draws)
+        wanted = {
+            "frequencies.weight": family.frequencies(values, draws),
+            "scales": scales[:-1],
+            "head.weight": solution.weights[:, :-1],
+            "head.bias": solution.weights[:, -1] * scales[-1],  # the bias stands for itself
+        }
+        for name, value in posterior.stack.parameters.items():
+            value[place].copy_(wanted[name])
+        ones = torch.ones_like(scales)
+        ones[-1] = scales[-1]
+        roots.append(torch.block_diag(*(_root(each / (ones.unsqueeze(1) * ones)) for each in solution.precision)))
+    posterior.load_state({"root": torch.stack(roots)})
+
+
+def _root(precision: Tensor) -> Tensor:
+    """Of the inverse: the symmetric one, which is unique."""
+    values, vectors = torch.linalg.eigh(precision)
+    root: Tensor = vectors * values.rsqrt() @ vectors.T
+    return root

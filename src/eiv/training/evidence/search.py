@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
-from eiv.training.evidence.features import Draws, Family, Inputs, Values
+from eiv.training.evidence.density import Spare, log_evidence, log_prior
+from eiv.training.evidence.features import Family, Inputs
 from eiv.training.evidence.solution import Labels, Solution, solve
 
 _ROUNDS = 3  # of a search with the variance from the inputs as it is, and of weights for that variance
@@ -28,8 +28,6 @@ _DIRECTIONS = 2
 _NONE = -20.0  # the logarithm of a size that is as good as zero
 _TINY = 1e-12  # as good as zero, in squares of spreads
 _BAD = 1e10  # stands for a kernel whose matrix cannot be taken apart
-# What is known of the values beforehand, normal: the mean and the standard deviation of each logarithm.
-_LENGTH_PRIOR, _SIZE_PRIOR, _SLOPE_PRIOR, _NOISE_PRIOR = (0.0, 1.5), (0.0, 2.0), (-1.0, 2.0), (-2.0, 2.0)
 _LEAST, _MOST = -7.0, 6.0  # of a logarithm: a factor of 1,000 and 400
 
 
@@ -74,7 +72,7 @@ def search(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor |
         The kernel.
 
     """
-    rows = _some_rows(labels, family.seed)
+    rows = rows_of_search(labels, family.seed)
     some, theirs = inputs.take(rows), labels.take(rows)
     of_line = _of_line(some, theirs, family)
     start = _start(some, theirs, family, known_noise, of_line)
@@ -87,22 +85,22 @@ def search(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor |
     def after(done: int, loss: Tensor, y_noise: Tensor) -> None:
         on_round(_ROUNDS + done, loss, y_noise)
 
-    directed = _maximised(some, theirs, wide, start, known_noise, _Spare.alone(plain.solution.of_inputs), after)
+    directed = _maximised(some, theirs, wide, start, known_noise, Spare.alone(plain.solution.of_inputs), after)
     price = 0.5 * (wide.n_values - family.n_values) * math.log(len(rows))
     return directed if directed.evidence - price > plain.evidence else plain
 
 
 def evidence_of_ignoring(exact: Inputs, labels: Labels, family: Family, known_noise: Tensor | None) -> float:
     """The evidence where the measured inputs are taken as `exact`, for the rows of a search, without directions."""
-    rows = _some_rows(labels, family.seed)
+    rows = rows_of_search(labels, family.seed)
     exact, labels = exact.take(rows), labels.take(rows)
-    none = _Spare.alone(torch.zeros_like(labels.y))
+    none = Spare.alone(torch.zeros_like(labels.y))
     start = _start(exact, labels, family, known_noise, none)
     return _maximised(exact, labels, family, start, known_noise, none, lambda done, loss, y_noise: None).evidence
 
 
-def _some_rows(labels: Labels, seed: int) -> Tensor:
-    """The rows that a kernel is found from."""
+def rows_of_search(labels: Labels, seed: int) -> Tensor:
+    """The rows that a kernel is found from: all, or some at random."""
     random = torch.Generator().manual_seed(seed)
     return torch.randperm(len(labels.y), generator=random)[:_ROWS].to(labels.y.device)
 
@@ -118,102 +116,36 @@ def _maximised(
     family: Family,
     start: Tensor,
     known_noise: Tensor | None,
-    spare: _Spare,
+    spare: Spare,
     on_round: OnRound,
 ) -> Found:
     """Search with the variance from the inputs fixed, find the weights and that variance, and so on."""
     draws, flat = family.draws(labels.y), start
-    solution: Solution | None = None
     found: list[Found] = []
     course: list[float] = []
     for _ in range(1 if inputs.is_exact else _ROUNDS):
 
-        def value(flat: Tensor, spare: _Spare = spare) -> Tensor:
+        def value(flat: Tensor, spare: Spare = spare) -> Tensor:
             values = family.values(flat)
-            return log_evidence(family, values, draws, inputs, labels, spare) + _log_prior(values, family.n_inputs)
+            return log_evidence(family, values, draws, inputs, labels, spare) + log_prior(values, family.n_inputs)
 
         flat = _climb(value, flat, family, known_noise, _STEPS[min(len(course), 1)])
-        solution = solve(family, family.values(flat), draws, inputs, labels, solution)
-        spare = _Spare.of(family, family.values(flat), draws, inputs, solution)
-        with torch.no_grad():
-            evidence = float(value(flat, spare))  # with the variance that goes with these weights
-        course.append(-evidence / len(inputs))
-        found.append(Found(family, flat, evidence, solution, tuple(course)))
+        now = evaluated(family, flat, inputs, labels, found[-1].solution if found else None)
+        spare = Spare.of(family, family.values(flat), draws, inputs, now.solution)
+        course.append(-now.evidence / len(inputs))
+        found.append(replace(now, course=tuple(course)))
         on_round(len(course), labels.y.new_tensor(course[-1:]), family.values(flat).log_noise.exp())
     return max(found, key=lambda each: each.evidence)
 
 
-class _Spare(NamedTuple):
-    """The variance of f given x beside that of the features' means, and how it goes with the kernel."""
-
-    of_inputs: Tensor  # rows x n_y, at the weights that were found
-    of_weights: Tensor  # rows x n_y, where they are open
-    scatter: Tensor  # rows, tr Sigma of the kernel that both were found with
-
-    @classmethod
-    def alone(cls, of_inputs: Tensor) -> _Spare:
-        """A variance that goes with nothing."""
-        return cls(of_inputs, torch.zeros_like(of_inputs), torch.ones_like(of_inputs[:, 0]))
-
-    @classmethod
-    @torch.no_grad()
-    def of(cls, family: Family, values: Values, draws: Draws, inputs: Inputs, solution: Solution) -> _Spare:
-        scatter = family.scatter(family.means(inputs, values, draws), inputs, values, draws)
-        return cls(solution.of_inputs, solution.spare, scatter.clamp_min(_TINY))  # a row without error has none
-
-    def variance(self, scatter: Tensor) -> Tensor:
-        """With the kernel whose tr Sigma is `scatter`: what no label tells of is as large as the kernel says."""
-        return self.of_inputs + self.of_weights * (scatter / self.scatter).clamp(0, 1).unsqueeze(1)
-
-
-def log_evidence(
-    family: Family, values: Values, draws: Draws, inputs: Inputs, labels: Labels, spare: _Spare | None = None
-) -> Tensor:
-    r"""The logarithm of the density of the labels, the weights integrated over.
-
-    .. math:: \log \mathcal{N}\big(y \,|\, 0,\ M M^T + \mathrm{diag}(\sigma_y^2 + v)\big), \qquad
-              M_{i \cdot} = \mathrm{E}[\phi(\zeta) | x_i], \qquad
-              v = y_{err}^2 + \hat w^T \Sigma \hat w + \mathrm{tr}\, \Sigma C
-
-    Args:
-        family: the features.
-        values: their kernel, and sigma_y.
-        draws: their frequencies.
-        inputs: zeta given x.
-        labels: y and known variances.
-        spare: the other parts of v, or None.
-
-    Returns:
-        A single number, the sum over the outputs.
-
-    """
-    means = family.means(inputs, values, draws)
-    noise = (2 * values.log_noise).exp() + labels.known  # rows x n_y
-    if spare is not None:
-        noise = noise + spare.variance(family.scatter(means, inputs, values, draws))
-    roots = noise.rsqrt().T
-    scaled, y = means * roots.unsqueeze(-1), labels.y.T * roots  # n_y x rows x F
-    one = torch.eye(means.shape[1], dtype=means.dtype, device=means.device)
-    root = torch.linalg.cholesky(scaled.mT @ scaled + one)
-    explained = torch.linalg.solve_triangular(root, scaled.mT @ y.unsqueeze(-1), upper=False)
-    squares = y.square().sum() - explained.square().sum()
-    log_det = 2 * root.diagonal(dim1=-2, dim2=-1).log().sum() + noise.log().sum()
-    found: Tensor = -0.5 * (squares + log_det + y.numel() * math.log(2 * math.pi))
-    return found
-
-
-def _log_prior(values: Values, n_inputs: int) -> Tensor:
-    def term(found: Tensor, prior: tuple[float, float], shift: float = 0.0) -> Tensor:
-        return -0.5 * ((found - prior[0] - shift) / prior[1]).square().sum()
-
-    sizes = term(values.log_size, _SIZE_PRIOR) + term(values.log_sizes, _SIZE_PRIOR)
-    rest = term(values.log_slope, _SLOPE_PRIOR) + term(values.log_noise, _NOISE_PRIOR)
-    return (
-        term(values.log_lengths, _LENGTH_PRIOR, 0.5 * math.log(n_inputs))
-        + term(values.directions, (0, 1))
-        + sizes
-        + rest
-    )
+@torch.no_grad()
+def evaluated(family: Family, flat: Tensor, inputs: Inputs, labels: Labels, before: Solution | None) -> Found:
+    """The weights of a kernel, and its evidence with the variance that goes with them."""
+    values, draws = family.values(flat), family.draws(labels.y)
+    solution = solve(family, values, draws, inputs, labels, before)
+    spare = Spare.of(family, values, draws, inputs, solution)
+    evidence = log_evidence(family, values, draws, inputs, labels, spare) + log_prior(values, family.n_inputs)
+    return Found(family, flat, float(evidence), solution, ())
 
 
 def _climb(
@@ -243,19 +175,19 @@ def _climb(
 
 
 @torch.no_grad()
-def _of_line(inputs: Inputs, labels: Labels, family: Family) -> _Spare:
+def _of_line(inputs: Inputs, labels: Labels, family: Family) -> Spare:
     """The variance of a line given x. With none at all, a kernel would begin by fitting it as short waves."""
     flat = labels.y.new_zeros(family.n_values)
     flat[family.n_inputs] = _NONE
     flat[-family.n_outputs :] = math.log(_NOISES[-1])
-    return _Spare.alone(solve(family, family.values(flat), family.draws(labels.y), inputs, labels).of_inputs)
+    return Spare.alone(solve(family, family.values(flat), family.draws(labels.y), inputs, labels).of_inputs)
 
 
 @torch.no_grad()
-def _start(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor | None, spare: _Spare) -> Tensor:
+def _start(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor | None, spare: Spare) -> Tensor:
     """The best of a few kernels with the same length scale along all features, by the evidence of a few rows."""
     rows = torch.arange(min(len(inputs), _ROWS_TO_START), device=labels.y.device)
-    inputs, labels, spare = inputs.take(rows), labels.take(rows), _Spare(*(part[rows] for part in spare))
+    inputs, labels, spare = inputs.take(rows), labels.take(rows), spare.take(rows)
     draws, n_x, best = family.draws(labels.y), family.n_inputs, (-math.inf, labels.y)
     for length in _LENGTHS:
         for noise in _NOISES:
@@ -264,7 +196,7 @@ def _start(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor |
             log_noise = log_noise if known_noise is None else known_noise.log().to(log_noise)
             flat = torch.cat([lengths, labels.y.new_tensor([_SIZE, _SLOPE]), log_noise])
             values = family.values(flat)
-            found = float(log_evidence(family, values, draws, inputs, labels, spare) + _log_prior(values, n_x))
+            found = float(log_evidence(family, values, draws, inputs, labels, spare) + log_prior(values, n_x))
             if found > best[0]:
                 best = (found, flat)
     return best[1]
