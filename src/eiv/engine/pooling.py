@@ -1,4 +1,4 @@
-"""Means and variances over the networks of a pool."""
+"""Numbers of each network: beside its values, and as its share in a pool."""
 
 from __future__ import annotations
 
@@ -44,6 +44,6 @@ def pooled_variance(values: Tensor, pool: Tensor | None = None) -> Tensor:
     return values.var(0, correction=0) if pool is None else pooled((values - pooled(values, pool)).square(), pool)
 
 
-def beside(pool: Tensor, values: Tensor) -> Tensor:
-    """The shares `S` as they go with values `S x ...`."""
-    return pool.to(values).view(-1, *[1] * (values.ndim - 1))
+def beside(numbers: Tensor, values: Tensor) -> Tensor:
+    """Numbers `S`, one per network, as they go with values `S x ...`."""
+    return numbers.to(values).view(-1, *[1] * (values.ndim - 1))
