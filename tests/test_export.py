@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -204,6 +205,13 @@ def test_a_family_that_the_export_does_not_know_is_refused(base, tmp_path, monke
     with pytest.raises(ValueError, match=r"'doubled' \(Doubled\) cannot be exported.* can be: 'bernoulli.*, 'swag'\.$"):
         model.export(tmp_path / "m.onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_shares_of_the_networks_are_told(tmp_path):
+    model = EiVRegressor(X_ERR, **SMALL | {"epochs": 1}, recipe="paper").fit(X, Y)
+    assert exported(model, tmp_path)[1]["weights"] == [0.5, 0.5]
+    model.model_ = replace(model.model_, weights=np.array([0.9, 0.1]))
+    assert exported(model, tmp_path)[1]["weights"] == [0.9, 0.1]
 
 
 def test_the_documented_way_gives_our_prediction(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import torch
 from scipy import stats
 
 from eiv import EiVRegressor, ModelFileError
+from eiv.engine.pooling import pooled
 from eiv.inputs import ZetaNormal
 from eiv.likelihoods import Labels, NoiseRule
 from eiv.posteriors import Theta, WeightPosterior
@@ -58,8 +59,8 @@ class Shrunk:
 class HeavyTails(StudentT):
     """Labels with heavy tails, whose scale is what the fit begins with."""
 
-    def labels(self, y_scale, shape, y_err=None):
-        scale = self.scale.double().square().mean(0).sqrt().cpu().numpy() * y_scale
+    def labels(self, y_scale, shape, y_err=None, pool=None):
+        scale = pooled(self.scale.double().square(), pool).sqrt().cpu().numpy() * y_scale
         return HeavyLabels(np.hypot(scale, 0.0 if y_err is None else y_err) + np.zeros(shape), self.FREEDOM)
 
 

@@ -18,6 +18,7 @@ from eiv.inputs import ZetaNormal
 from eiv.io.modelfile import read_header, save_model
 from eiv.io.modelfile.header import FORMAT
 from eiv.posteriors import FAMILIES
+from eiv.report.provenance import header_lines
 from test_networks import SmallConv
 
 FAST = {"hidden_units": 8, "n_hidden": 2, "epochs": 3, "n_theta": 10, "random_state": 0}
@@ -380,6 +381,40 @@ def test_forged_headers_are_refused(small, tmp_path, change, message):
     with pytest.raises(ModelFileError, match=message) as raised:
         EiVRegressor.load(tmp_path / "bad.eiv")
     assert "bad.eiv" in str(raised.value)
+
+
+def test_the_shares_of_networks_come_back(tmp_path):
+    X, y = table()
+    model = EiVRegressor(0.1, **FAST, n_networks=2, recipe="paper").fit(X, y)
+    equal = model.predict_distribution(X)
+    model.save(tmp_path / "equal.eiv")
+    assert "share" not in dict(header_lines(read_header(tmp_path / "equal.eiv")))["networks"]
+    older = forged((tmp_path / "equal.eiv").read_bytes(), lambda inner, header: inner.pop("weights") and None)
+    (tmp_path / "older.eiv").write_bytes(older)
+    assert "share" not in dict(header_lines(read_header(tmp_path / "older.eiv")))["networks"]
+    assert_same(model, EiVRegressor.load(tmp_path / "older.eiv"), X)
+    model.model_ = replace(model.model_, weights=np.array([0.9, 0.1]))
+    model.save(tmp_path / "m.eiv")
+    assert dict(header_lines(read_header(tmp_path / "m.eiv")))["networks"].endswith("; their shares are 0.9, 0.1")
+    loaded = EiVRegressor.load(tmp_path / "m.eiv")
+    assert_same(model, loaded, X)
+    assert not np.isclose(loaded.predict_distribution(X).mean, equal.mean).any()
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (None, "weights must be numbers"),
+        ([1, "a"], "weights must be numbers"),
+        ([0.5, 0.5], "weights must be 1 numbers from 0 to 1"),
+        ([2.0], "weights must be 1 numbers from 0 to 1"),
+        ([0.9], "add up to one"),
+    ],
+)
+def test_forged_shares_are_refused(small, tmp_path, weights, message):
+    (tmp_path / "bad.eiv").write_bytes(forged(small, lambda inner, header: inner.update(weights=weights)))
+    with pytest.raises(ModelFileError, match=rf"bad\.eiv.*{message}"):
+        EiVRegressor.load(tmp_path / "bad.eiv")
 
 
 def altered(content, name, values):

@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from eiv.engine.optim import FlatAdam
@@ -44,3 +45,36 @@ def test_with_anchors_parameters_decay_to_them(dtype):
         reference.step()
     for mine, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine, other.detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("anchored", [False, True])
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_each_network_decays_by_a_number_of_its_own(dtype, anchored, in_parts):
+    """Two networks as one, against each alone; in one go, or a parameter and network at a time."""
+    shapes, decays = [(2, 4, 5), (2, 3)], (0.3, 2.0)
+    starts, anchors = ([torch.randn(shape, dtype=dtype) for shape in shapes] for _ in range(2))
+    together = [value.clone() for value in starts]
+    adam = FlatAdam(together, 0.05, torch.tensor(decays, dtype=torch.float64), anchors if anchored else ())
+    alone = [[value[i : i + 1].clone() for value in starts] for i in range(2)]
+    adams = [
+        FlatAdam(own, 0.05, decay, [anchor[i : i + 1] for anchor in anchors] if anchored else ())
+        for i, (own, decay) in enumerate(zip(alone, decays, strict=True))
+    ]
+    for _ in range(20):
+        for j, shape in enumerate(shapes):
+            gradient = torch.randn(shape, dtype=dtype)
+            adam.gradients[j].copy_(gradient)
+            for i in range(2):
+                adams[i].gradients[j].copy_(gradient[i : i + 1])
+        if in_parts:
+            adam.begin()
+            for j in range(2):
+                for i in range(2):
+                    adam.move(adam.part(j, i), adam.gradients[j][i].flatten())
+        else:
+            adam.step()
+        for own in adams:
+            own.step()
+    for j in range(2):
+        torch.testing.assert_close(together[j], torch.cat([alone[i][j] for i in range(2)]), rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(together[0][0], together[0][1], atol=0.01)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
+from torch import Tensor
 
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import network_seeds
@@ -32,6 +33,7 @@ SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
     "unbiased": BlockSampler,
     "literal": LiteralSampler,
 }
+_OFF_ONE = 1e-9  # by how much the sum of the shares may miss one: above rounding, below what shows in a prediction
 _KEPT_DRAWS = 2**25  # values of draws that a prediction keeps without being asked to
 
 
@@ -100,8 +102,7 @@ class FittedModel:
         input_prior: pi(zeta), where it was learned as it was found.
         posterior: q_phi of the S networks.
         likelihood: p(y | f) of each of them, as it was fitted, in the units that they see.
-        weights: `S`, the share of each network in the pool; they add up to one. So far all are equal, as the moments
-            of a prediction take them.
+        weights: `S`, the share of each network in the pool; they add up to one.
         x_err: the error that prediction takes where none is given, `n_x` or `n_x x n_x`; None after a fit with an error
             for each row.
         n_features: n_x.
@@ -133,6 +134,14 @@ class FittedModel:
     names: Names
     record: Record
 
+    def __post_init__(self) -> None:
+        """Refuse weights that are no shares."""
+        n_networks = self.posterior.stack.n_networks
+        if self.weights.shape != (n_networks,) or not ((self.weights >= 0) & (self.weights <= 1)).all():
+            raise ValueError(f"weights must be {n_networks} numbers from 0 to 1, got {self.weights}.")
+        if not abs(self.weights.sum() - 1) < _OFF_ONE:
+            raise ValueError(f"weights must add up to one, got {self.weights}.")
+
     @property
     def n_networks(self) -> int:
         """S."""
@@ -141,7 +150,12 @@ class FittedModel:
     @cached_property
     def y_noise(self) -> Array:
         """`n_y`, the standard deviation of a label about f in units of y, the root mean square over the networks."""
-        return self.likelihood.std() * self.y_scaler.scale
+        return self.likelihood.std(self.pool) * self.y_scaler.scale
+
+    @property
+    def pool(self) -> Tensor | None:
+        """The weights as a tensor; None where all are equal."""
+        return None if np.ptp(self.weights) == 0 else torch.tensor(self.weights, dtype=torch.float64)
 
     @property
     def seeds(self) -> list[SeedSequence]:
@@ -191,7 +205,7 @@ class FittedModel:
         n_theta, n_zeta = n_draws or (self.settings.n_theta, min(self.settings.n_zeta or MOST_ZETAS, MOST_ZETAS))
         n_zeta = n_zeta if errors.any() else 1
         posterior = self.for_predictions()
-        sampler: FunctionSampler = SAMPLERS[method](posterior, self.n_features, n_theta, n_zeta, self.seeds)
+        sampler: FunctionSampler = SAMPLERS[method](posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
         n_values = n_theta * self.n_networks * n_zeta * len(x) * self.n_outputs
         keep = n_values <= _KEPT_DRAWS if keep_draws is None else keep_draws
         moments = np.empty((3, len(x), self.n_outputs))
@@ -208,7 +222,7 @@ class FittedModel:
         shares = self._shares(x, errors, n_theta, n_zeta) if budget else None
         mean = moments[0] * scale + shift
         epistemic, aleatoric = np.sqrt(np.maximum(moments[1:], 0)) * scale
-        labels = self.likelihood.labels(scale, mean.shape, y_err)
+        labels = self.likelihood.labels(scale, mean.shape, y_err, self.pool)
         known_of_fit = self.record.y_err_median
 
         def shaped(values: NDArray[Any]) -> NDArray[Any]:
@@ -239,7 +253,7 @@ class FittedModel:
         """The shares of each feature in the aleatoric part, `rows x n_y x n_x`; NaN where there is no error."""
         shares = np.full((len(x), self.n_outputs, self.n_features), np.nan)
         if errors.any():
-            sampler = BudgetSampler(self.posterior, self.n_features, n_theta, n_zeta, self.seeds)
+            sampler = BudgetSampler(self.posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
             with matmul_precision(self.posterior.parameters[0].device, "float32"):
                 for rows, inputs in self._chunks(x, errors, sampler.chunk_rows, self.posterior):
                     shares[rows] = sampler.shares(inputs).cpu().numpy()

@@ -39,7 +39,7 @@ from eiv.inputs import ZETA_DRAWS, Rows, ZetaDraws, ZetaPosterior
 from eiv.inputs.own import stack_posteriors
 from eiv.likelihoods import NormalLikelihood
 from eiv.posteriors import FAMILIES
-from eiv.training.fitting import new_posterior
+from eiv.training.fitting import Spec, Table, fit_stack, new_posterior
 from eiv.training.steps import step_for
 
 DEVICE = torch.device(os.environ.get("EIV_TEST_DEVICE", "cuda"))
@@ -330,6 +330,40 @@ def test_moments_under_berkson(family, inputs):
 def test_moments_of_several_networks(family, n_networks):
     model, X, y, errors = model_of(family, "three noisy", "paper's", n_networks=n_networks)
     assert_same(*(each.predict_distribution(X, X_err=errors) for each in (twin(model), model)), y, family)
+
+
+@pytest.mark.parametrize("family", KINDS)
+def test_networks_that_count_by_their_shares(family):
+    model, X, y, errors = model_of(family, "three noisy", "paper's")
+    model.model_ = replace(model.model_, weights=np.array([0.9, 0.1]))
+    found, wanted = (each.predict_distribution(X, X_err=errors, budget=True) for each in (twin(model), model))
+    assert_same(found, wanted, y, family)
+    assert_same_budget(found, wanted)
+
+
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
+@pytest.mark.parametrize("network", ["paper's", "own"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_weight_penalties_of_their_own(family, network):
+    """Two models of a stack on the device against each alone: they differ by rounding, and penalties by far more."""
+    X, y, errors = table("three noisy")
+    rows = Table(X, errors[None], y)
+
+    def fitted(*penalties):
+        specs = []
+        for seed, penalty in penalties:
+            model = EiVRegressor(
+                posterior=family, module=OwnModule if network == "own" else None, weight_penalty=penalty,
+                hidden_units=16, n_hidden=2, epochs=3, batch_size=20, y_noise_every=2, n_networks=2, dtype="float32",
+                device=str(DEVICE), precision="float32", recipe="paper",
+            )  # fmt: skip
+            specs.append(Spec(model.get_params(deep=False), seed))
+        models = fit_stack(specs, [rows] * len(specs))
+        return [torch.cat([value.flatten() for value in each.posterior.stack.parameters.values()]) for each in models]
+
+    for place, found in enumerate(fitted((0, 0.1), (1, 30.0))):
+        (alone,), (other,) = fitted((place, (0.1, 30.0)[place])), fitted((place, (30.0, 0.1)[place]))
+        assert (found - alone).norm() < 0.02 * (found - other).norm()
 
 
 @pytest.mark.parametrize("family", KINDS)

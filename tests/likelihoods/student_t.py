@@ -5,6 +5,7 @@ import math
 import numpy as np
 import torch
 
+from eiv.engine.pooling import pooled
 from eiv.likelihoods import Likelihood
 
 
@@ -54,8 +55,8 @@ class StudentT(Likelihood):
         normal, squares = streams.normal(*f.shape[1:]), streams.normal(*f.shape[1:], freedom).square().mean(-1)
         return f + self.of_rows(y_err).unsqueeze(2) * (normal / squares.sqrt()).to(f.dtype)
 
-    def std(self):
-        return np.sqrt(self.FREEDOM / (self.FREEDOM - 2) * self.scale.double().square().mean(0).cpu().numpy())
+    def std(self, pool=None):
+        return np.sqrt(self.FREEDOM / (self.FREEDOM - 2) * pooled(self.scale.double().square(), pool).cpu().numpy())
 
-    def labels(self, y_scale, shape, y_err=None):
+    def labels(self, y_scale, shape, y_err=None, pool=None):
         raise NotImplementedError

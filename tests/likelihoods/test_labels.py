@@ -56,3 +56,11 @@ def test_those_of_a_likelihood_are_pooled_and_in_units_of_y():
     sigma = np.array([10 * 12.5**0.5, 2.0])
     np.testing.assert_allclose(likelihood.labels(scale, (3, 2)).std, np.broadcast_to(sigma, (3, 2)))
     np.testing.assert_allclose(likelihood.labels(scale, (3, 2), y_err).std, np.hypot(sigma, y_err))
+
+
+def test_networks_count_by_their_shares():
+    """sigma_y of 3 and 4 with shares 0.9 and 0.1: the root of 0.9 * 9 + 0.1 * 16."""
+    likelihood, pool = NormalLikelihood(torch.tensor([[3.0], [4.0]])), torch.tensor([0.9, 0.1], dtype=torch.float64)
+    np.testing.assert_allclose(likelihood.std(pool), [9.7**0.5])
+    labels = likelihood.labels(np.array([2.0]), (3, 1), None, pool)
+    np.testing.assert_allclose(labels.std, np.full((3, 1), 2 * 9.7**0.5))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from eiv.engine import kernels
+from eiv.engine.pooling import beside
 
 _ALIGNMENT = 64  # values; matrix products want their operands to start on such a boundary
 
@@ -15,7 +16,8 @@ _ALIGNMENT = 64  # values; matrix products want their operands to start on such 
 class FlatAdam:
     """Adam for `parameters`, which become views of one flat buffer, as their gradients do.
 
-    They decay towards zero, or towards the `anchors`, one a parameter, where there are any.
+    They decay towards zero, or towards the `anchors`, one per parameter, where there are any; all alike, or those of
+    each network by a number of its own, `S`.
 
     Attributes:
         values: the flat parameters.
@@ -28,10 +30,9 @@ class FlatAdam:
         self,
         parameters: Sequence[Tensor],
         learning_rate: float,
-        weight_decay: float = 0.0,
+        weight_decay: float | Tensor = 0.0,
         anchors: Sequence[Tensor] = (),
     ) -> None:
-        self.weight_decay = weight_decay
         sizes = [-(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT for parameter in parameters]
         like = parameters[0].detach()
         self.values, self.gradient, self._m, self._v = (like.new_zeros(sum(sizes)) for _ in range(4))
@@ -49,10 +50,11 @@ class FlatAdam:
             parameter.data = view.copy_(before)
             parameter.grad = gradient[: parameter.numel()].view_as(parameter)
             self.gradients.append(parameter.grad)
-        flat = torch.zeros_like(self.values)
-        for i, anchor in enumerate(anchors):
-            flat[self.part(i)] = anchor.flatten()
-        self._anchors = flat if anchors else None
+        self.weight_decay = 0.0 if isinstance(weight_decay, Tensor) else weight_decay
+        self._anchors = self._flat(anchors) if anchors else None
+        self._decays = None
+        if isinstance(weight_decay, Tensor):
+            self._decays = self._flat([beside(weight_decay, value).expand_as(value) for value in self.gradients])
 
     @property
     def learning_rate(self) -> float:
@@ -76,7 +78,10 @@ class FlatAdam:
 
     def move(self, part: slice, gradient: Tensor) -> None:
         """Move one part of the flat parameters along its `gradient`, which may be overwritten."""
-        if self._anchors is not None:
+        if self._decays is not None:
+            gap = self.values[part] if self._anchors is None else self.values[part] - self._anchors[part]
+            gradient.addcmul_(self._decays[part], gap)
+        elif self._anchors is not None:
             gradient.sub_(self._anchors[part], alpha=self.weight_decay)
         state = [buffer[part] for buffer in (self.values, self._m, self._v)]
         values, m, v = state
@@ -99,6 +104,13 @@ class FlatAdam:
             eps=1e-8,
             maximize=False,
         )
+
+    def _flat(self, values: Sequence[Tensor]) -> Tensor:
+        """Values of the parameters, as they stand in the flat buffer."""
+        flat = torch.zeros_like(self.values)
+        for i, value in enumerate(values):
+            flat[self.part(i)] = value.flatten()
+        return flat
 
     def part(self, parameter: int, network: int | None = None) -> slice:
         """Where a parameter stands in the flat buffer, of all networks or of one."""

@@ -37,6 +37,7 @@ class Purpose(IntEnum):
     BEGIN = 9
     FINISH = 10
     HOLD_OUT = 11
+    POOL = 12
 
 
 def network_seeds(random_state: int, n_networks: int) -> list[SeedSequence]:

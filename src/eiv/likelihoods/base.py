@@ -84,16 +84,24 @@ class Likelihood(ABC):
         """
 
     @abstractmethod
-    def std(self) -> NDArray[np.float64]:
-        """The standard deviation of a label given f, pooled over the networks: `n_y`."""
+    def std(self, pool: Tensor | None = None) -> NDArray[np.float64]:
+        """The standard deviation of a label given f, pooled over the networks: `n_y`.
+
+        `pool`, `S`, is the share of each of them; None where all are equal. See `eiv.engine.pooling.pooled`.
+        """
 
     @abstractmethod
     def labels(
-        self, y_scale: NDArray[np.float64], shape: tuple[int, ...], y_err: NDArray[np.float64] | None = None
+        self,
+        y_scale: NDArray[np.float64],
+        shape: tuple[int, ...],
+        y_err: NDArray[np.float64] | None = None,
+        pool: Tensor | None = None,
     ) -> Labels:
         """Labels of new rows, pooled over the networks, in units of y: of the `shape`, `rows x n_y`.
 
-        `y_scale`, `n_y`, is the unit of the networks in units of y; `y_err`, `rows x n_y`, is in units of y.
+        `y_scale`, `n_y`, is the unit of the networks in units of y; `y_err`, `rows x n_y`, is in units of y; `pool` is
+        that of `std`.
         """
 
     @abstractmethod

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eiv.engine import kernels
+from eiv.engine.pooling import pooled
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.stable import log_mean_exp
 from eiv.engine.streams import Streams
@@ -86,16 +87,20 @@ class NormalLikelihood(Likelihood):
         noise = self.noise(y_err)
         return slopes / (noise.unsqueeze(1) if noise.ndim == 2 else noise).to(slopes.dtype).unsqueeze(3)
 
-    def std(self) -> NDArray[np.float64]:
-        """The root mean square of sigma_y over the networks: `n_y`."""
-        found: NDArray[np.float64] = self.y_noise.double().square().mean(0).sqrt().cpu().numpy()
+    def std(self, pool: Tensor | None = None) -> NDArray[np.float64]:
+        """The root mean square of sigma_y over the networks by their shares: `n_y`."""
+        found: NDArray[np.float64] = pooled(self.y_noise.double().square(), pool).sqrt().cpu().numpy()
         return found
 
     def labels(
-        self, y_scale: NDArray[np.float64], shape: tuple[int, ...], y_err: NDArray[np.float64] | None = None
+        self,
+        y_scale: NDArray[np.float64],
+        shape: tuple[int, ...],
+        y_err: NDArray[np.float64] | None = None,
+        pool: Tensor | None = None,
     ) -> NormalLabels:
         """Normal noise with known errors on top."""
-        return NormalLabels(np.hypot(self.std() * y_scale, 0.0 if y_err is None else y_err) + np.zeros(shape))
+        return NormalLabels(np.hypot(self.std(pool) * y_scale, 0.0 if y_err is None else y_err) + np.zeros(shape))
 
     def draw(self, f: Tensor, streams: Streams, y_err: Tensor | None = None) -> Tensor:
         """Labels about f: `S x B x L x n_y`."""

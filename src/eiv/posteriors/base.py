@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from eiv.engine.pooling import beside
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods import Likelihood
@@ -74,7 +75,7 @@ class WeightPosterior(ABC):
 
     Args:
         stack: the S networks.
-        weight_penalty: 1 / (2 lambda_theta^2).
+        weight_penalty: 1 / (2 lambda_theta^2), a number or one per network, `S`.
 
     Attributes:
         learned: `{name: S x shape}`, what training moves beside the parameters of the networks.
@@ -105,10 +106,20 @@ class WeightPosterior(ABC):
     by_hand = False
     fewest_networks = 1
 
-    def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
+    def __init__(self, stack: NetworkStack, weight_penalty: float | Tensor) -> None:
         self.stack, self.weight_penalty = stack, weight_penalty
         self.learned: dict[str, Tensor] = {}
         self.kept: dict[str, Tensor] = {}
+
+    @property
+    def penalties(self) -> Tensor:
+        """The weight penalty of each network, `S`, in float64."""
+        given, like = self.weight_penalty, next(iter(self.stack.parameters.values()))
+        return torch.as_tensor(given, dtype=torch.float64, device=like.device).expand(len(like))
+
+    def penalty_beside(self, values: Tensor) -> float | Tensor:
+        """The weight penalty as it goes with values `S x ...`: a number, or one per network."""
+        return beside(self.weight_penalty, values) if isinstance(self.weight_penalty, Tensor) else self.weight_penalty
 
     @property
     def parameters(self) -> Sequence[Tensor]:
@@ -216,10 +227,11 @@ class WeightPosterior(ABC):
         return changed
 
     @property
-    def weight_decay(self) -> float | None:
+    def weight_decay(self) -> float | Tensor | None:
         """The number c for which `kl` is c / 2 times `squares()` plus `kl_beside_decay()`; None for no such part.
 
-        Where there are `anchors`, `kl` is c / 2 times the squared distances from them.
+        It is `S` where networks differ in it. Where there are `anchors`, `kl` is c / 2 times the squared distances from
+        them.
         """
         return 2 * self.weight_penalty
 
@@ -251,6 +263,7 @@ class WeightPosterior(ABC):
         """One posterior of this one's networks and those of `others`, in order."""
         joined = copy.copy(self)
         joined.stack = self.stack.join([other.stack for other in others])
+        joined.weight_penalty = one_or_each(torch.cat([posterior.penalties for posterior in (self, *others)]))
         for name in ("learned", "kept"):
             states: list[dict[str, Tensor]] = [getattr(posterior, name) for posterior in (self, *others)]
             setattr(joined, name, {key: torch.cat([state[key].detach() for state in states]) for key in states[0]})
@@ -262,7 +275,7 @@ class WeightPosterior(ABC):
         start = 0
         for stack, size in zip(self.stack.split(sizes), sizes, strict=True):
             part, own = copy.copy(self), slice(start, start + size)
-            part.stack = stack
+            part.stack, part.weight_penalty = stack, one_or_each(self.penalties[own])
             part.learned = {key: value.detach()[own].clone() for key, value in self.learned.items()}
             part.kept = {key: value[own].clone() for key, value in self.kept.items()}
             for value in part.learned.values():
@@ -288,7 +301,8 @@ class WeightPosterior(ABC):
             name: {key: value.detach().cpu() for key, value in getattr(self, name).items()}
             for name in ("learned", "kept")
         }
-        return self.__dict__ | on_cpu
+        penalty = self.weight_penalty
+        return self.__dict__ | on_cpu | {"weight_penalty": penalty.cpu() if isinstance(penalty, Tensor) else penalty}
 
 
 class PointPosterior(WeightPosterior):
@@ -317,12 +331,18 @@ class PointPosterior(WeightPosterior):
 
     def kl(self) -> Tensor:
         """The negative logarithm of the prior at phi, up to a constant: `S`."""
-        return self.weight_penalty * self.squares()
+        squares = self.squares()
+        return self.penalty_beside(squares) * squares
 
 
 PACE = 10.0
 """Rates and spreads are learned as logarithms over this number. Adam moves a number by its step size at most, and these
 have further to go than weights."""
+
+
+def one_or_each(penalties: Tensor) -> float | Tensor:
+    """Weight penalties `S` as one number where networks do not differ in it."""
+    return float(penalties[0]) if bool((penalties == penalties[0]).all()) else penalties
 
 
 def sum_of_squares(values: Sequence[Tensor]) -> Tensor:

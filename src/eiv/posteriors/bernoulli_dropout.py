@@ -47,7 +47,7 @@ class BernoulliDropout(WeightPosterior):
 
     by_hand = True
 
-    def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
+    def __init__(self, stack: NetworkStack, weight_penalty: float | Tensor) -> None:
         super().__init__(stack, weight_penalty)
         check_dropout_layers(stack)
 
@@ -68,10 +68,11 @@ class BernoulliDropout(WeightPosterior):
         return Theta(draw, self.stack.parameters)
 
     @property
-    def weight_decay(self) -> float:
+    def weight_decay(self) -> float | Tensor:
         """The gradient of `kl` is this number times phi."""
         return 2 * (1 - self.rate) * self.weight_penalty
 
     def kl(self) -> Tensor:
         """Section 2.1: (1 - p) / (2 lambda_theta^2) times the sum of squared weights, `S`."""
-        return (1 - self.rate) * self.weight_penalty * self.squares()
+        squares = self.squares()
+        return (1 - self.rate) * self.penalty_beside(squares) * squares

@@ -56,7 +56,7 @@ class ConcreteDropout(WeightPosterior):
 
     by_hand = True
 
-    def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
+    def __init__(self, stack: NetworkStack, weight_penalty: float | Tensor) -> None:
         super().__init__(stack, weight_penalty)
         check_dropout_layers(stack)
         like = next(iter(stack.parameters.values()))
@@ -92,5 +92,6 @@ class ConcreteDropout(WeightPosterior):
         """The penalty of phi, less the entropy of the masks, `S`."""
         logits, rates = PACE * self.learned["logit_p"], self.rates
         entropies = nn.functional.softplus(logits) - rates * logits
-        penalty = (1 - rates.mean(1)) * self.weight_penalty * self.squares()
+        squares = self.squares()
+        penalty = (1 - rates.mean(1)) * self.penalty_beside(squares) * squares
         return penalty - sum_over_units(self.stack, entropies)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
+from eiv.engine.pooling import beside
 from eiv.engine.streams import Streams
 from eiv.posteriors.base import PointPosterior, Spread, WeightDraw, sum_of_squares
 
@@ -51,15 +53,15 @@ class Ensemble(PointPosterior):
     fewest_networks = 2
 
     def begin(self, streams: Streams) -> None:
-        """Draw the anchors from the prior: `anchor.name`, `S x shape`."""
-        if self.weight_penalty > 0:
-            spread = (2 * self.weight_penalty) ** -0.5
-            for name, value in self.stack.parameters.items():
-                self.kept[f"anchor.{name}"] = streams.normal(*value.shape[1:]) * spread
+        """Draw the anchors from the prior: `anchor.name`, `S x shape`; zero where there is none."""
+        spreads = [(2 * penalty) ** -0.5 if penalty else 0.0 for penalty in self.penalties.tolist()]
+        for name, value in self.stack.parameters.items():
+            spread = beside(torch.tensor(spreads, dtype=torch.float64), value)
+            self.kept[f"anchor.{name}"] = streams.normal(*value.shape[1:]) * spread
 
     def kept_shapes(self, found: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-        """Anchors as the parameters; none where there is no prior."""
-        parameters = self.stack.parameters if self.weight_penalty > 0 else {}
+        """Anchors as the parameters; older files have none where there is no prior."""
+        parameters = self.stack.parameters if found or bool(self.penalties.any()) else {}
         return {f"anchor.{name}": tuple(value.shape) for name, value in parameters.items()}
 
     def evaluate(self, draw: WeightDraw, zeta: Tensor) -> Tensor:
@@ -92,4 +94,5 @@ class Ensemble(PointPosterior):
         if not self.kept:
             return super().kl()
         gaps = [value - anchor for value, anchor in zip(self.stack.parameters.values(), self.anchors, strict=True)]
-        return self.weight_penalty * sum_of_squares(gaps)
+        squares = sum_of_squares(gaps)
+        return self.penalty_beside(squares) * squares

@@ -46,7 +46,7 @@ class GaussianDropout(WeightPosterior):
     by_hand = True
     signed_masks = True
 
-    def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
+    def __init__(self, stack: NetworkStack, weight_penalty: float | Tensor) -> None:
         super().__init__(stack, weight_penalty)
         check_dropout_layers(stack)
 
@@ -63,7 +63,8 @@ class GaussianDropout(WeightPosterior):
 
     def kl(self) -> Tensor:
         """The penalty of the weights, `S`."""
-        return self.weight_penalty * self.squares()
+        squares = self.squares()
+        return self.penalty_beside(squares) * squares
 
 
 def _scaled(noise: Tensor, rate: float) -> Tensor:

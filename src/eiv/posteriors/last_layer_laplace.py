@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from eiv.engine.pooling import beside
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
@@ -98,7 +99,7 @@ class LastLayerLaplace(PointPosterior):
     trains_a_point = True
     spreads_by_noise = True
 
-    def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
+    def __init__(self, stack: NetworkStack, weight_penalty: float | Tensor) -> None:
         super().__init__(stack, weight_penalty)
         called = self._called_layers()
         self.head = called[-1] if called else None
@@ -128,7 +129,7 @@ class LastLayerLaplace(PointPosterior):
                 else exact._simulated_information(taken, likelihood, known, draws, streams, -(-_LABELS // len(chosen)))
             )
         values, vectors = torch.linalg.eigh(information * (y.shape[1] / len(chosen)))
-        precisions = values.clamp_min(0) + 2 * self.weight_penalty  # rounding, and the scatter of drawn zetas
+        precisions = values.clamp_min(0) + 2 * self.penalties.unsqueeze(1)  # rounding, and the scatter of drawn zetas
         precisions = torch.maximum(precisions, _LEAST_PRECISION * precisions.amax(1, keepdim=True))
         root = vectors * precisions.rsqrt().unsqueeze(1) @ vectors.mT  # the symmetric one, which is unique
         self.kept["root"] = root.to(y.dtype)
@@ -190,12 +191,12 @@ class LastLayerLaplace(PointPosterior):
     def kl(self) -> Tensor:
         """The penalty of the MAP estimate; once training has ended, with the last layer's normal distribution, `S`."""
         penalty = super().kl()
-        if "root" not in self.kept or self.weight_penalty == 0:
+        if "root" not in self.kept:
             return penalty
-        scaled = self.kept["root"].double() * (2 * self.weight_penalty) ** 0.5
+        scaled = self.kept["root"].double() * beside((2 * self.penalties).sqrt(), self.kept["root"])
         log_det = 2 * torch.linalg.slogdet(scaled).logabsdet
         rest: Tensor = 0.5 * (scaled.square().sum((1, 2)) - log_det - scaled.shape[1])
-        return penalty + rest.to(penalty.dtype)
+        return penalty + torch.where(self.penalties > 0, rest, 0.0).to(penalty.dtype)
 
     def _exact(self) -> Self:
         """Itself, or in float64 on a GPU, where products may be rounded to ten bits (TF32).

@@ -76,7 +76,7 @@ class LinearisedLaplace(LastLayerLaplace):
 
     n_directions = 64
 
-    def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
+    def __init__(self, stack: NetworkStack, weight_penalty: float | Tensor) -> None:
         super().__init__(stack, weight_penalty)
         self.hidden = [name for name in dict.fromkeys(self._called_layers()) if name != self.head]
 

@@ -63,7 +63,7 @@ class MeanField(WeightPosterior):
     by_hand = True
     shares_draws = True
 
-    def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
+    def __init__(self, stack: NetworkStack, weight_penalty: float | Tensor) -> None:
         super().__init__(stack, weight_penalty)
         rates = [layer.rate for layer in stack.dropout_layers]
         rate = max(sum(rates) / len(rates) if rates else _RATE, _LEAST_RATE)
@@ -87,18 +87,21 @@ class MeanField(WeightPosterior):
 
     def kl(self) -> Tensor:
         """The divergence of normal distributions, `S`."""
-        return self.weight_penalty * self.squares() + self.kl_beside_decay()
+        squares = self.squares()
+        return self.penalty_beside(squares) * squares + self.kl_beside_decay()
 
     def kl_beside_decay(self) -> Tensor:
         """All but the penalty of mu, `S`."""
-        kl: Tensor = _SpreadKL.apply(self.learned["log_sigma"], self.weight_penalty)  # type: ignore[no-untyped-call]
+        log_sigma = self.learned["log_sigma"]
+        kl: Tensor = _SpreadKL.apply(log_sigma, self.penalty_beside(log_sigma))  # type: ignore[no-untyped-call]
         return kl + self._constant()
 
-    def _constant(self) -> float:
-        if self.weight_penalty == 0:
-            return 0.0
-        n_weights = self.learned["log_sigma"].shape[1]
-        return n_weights * (-0.5 * math.log(2 * self.weight_penalty) - 0.5)
+    def _constant(self) -> float | Tensor:
+        n_weights, penalty = self.learned["log_sigma"].shape[1], self.weight_penalty
+        if isinstance(penalty, Tensor):
+            constants = n_weights * (-0.5 * (2 * penalty).log() - 0.5)
+            return torch.where(penalty > 0, constants, 0.0).to(self.learned["log_sigma"].dtype)
+        return n_weights * (-0.5 * math.log(2 * penalty) - 0.5) if penalty else 0.0
 
 
 class _Weights(torch.autograd.Function):
@@ -140,16 +143,16 @@ class _SpreadKL(torch.autograd.Function):
     """What sigma adds to the divergence, up to a constant, `S`: the penalty of its squares, less its logarithms."""
 
     @staticmethod
-    def forward(ctx: Any, log_sigma: Tensor, weight_penalty: float) -> Tensor:
+    def forward(ctx: Any, log_sigma: Tensor, penalty: float | Tensor) -> Tensor:
         squares = (2 * PACE * log_sigma).exp_()
         ctx.save_for_backward(squares)
-        ctx.weight_penalty = weight_penalty
-        return weight_penalty * squares.sum(1) - PACE * log_sigma.sum(1)
+        ctx.penalty = penalty  # a number, or S x 1
+        return (penalty * squares.sum(1, keepdim=True)).squeeze(1) - PACE * log_sigma.sum(1)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (squares,) = ctx.saved_tensors
-        slopes = (2 * PACE * ctx.weight_penalty * squares).sub_(PACE)
+        slopes = (2 * PACE * ctx.penalty * squares).sub_(PACE)
         return slopes.mul_(gradient.unsqueeze(1)), None
 
 

@@ -56,7 +56,7 @@ class SWAG(PointPosterior):
     shares_draws = True
     trains_a_point = True
 
-    def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
+    def __init__(self, stack: NetworkStack, weight_penalty: float | Tensor) -> None:
         super().__init__(stack, weight_penalty)
         self._restart()
 
@@ -123,7 +123,7 @@ class SWAG(PointPosterior):
     def kl(self) -> Tensor:
         """The penalty of the mean; once training has ended, the divergence of the normal distribution, `S`."""
         penalty = super().kl()
-        if not self.kept or self.weight_penalty == 0:
+        if not self.kept:
             return penalty
         spreads, paths = (
             torch.cat([self.kept[f"{kind}.{name}"].flatten(first) for name in self.stack.parameters], dim=-1).double()
@@ -133,9 +133,9 @@ class SWAG(PointPosterior):
         scaled = paths / spreads.unsqueeze(1)
         low_rank = torch.eye(paths.shape[1], dtype=paths.dtype, device=paths.device) + scaled @ scaled.mT
         log_det = 2 * spreads.log().sum(1) + torch.logdet(low_rank)  # matrix determinant lemma
-        n_weights, precision = spreads.shape[1], 2 * self.weight_penalty
-        rest = 0.5 * (precision * trace - log_det - n_weights * (1 + torch.log(trace.new_tensor(precision))))
-        return penalty + rest.to(penalty.dtype)
+        n_weights, precisions = spreads.shape[1], 2 * self.penalties
+        rest = 0.5 * (precisions * trace - log_det - n_weights * (1 + precisions.log()))
+        return penalty + torch.where(precisions > 0, rest, 0.0).to(penalty.dtype)
 
     def _restart(self) -> None:
         self._seen = 0

@@ -52,7 +52,7 @@ class VariationalDropout(WeightPosterior):
     by_hand = True
     signed_masks = True
 
-    def __init__(self, stack: NetworkStack, weight_penalty: float) -> None:
+    def __init__(self, stack: NetworkStack, weight_penalty: float | Tensor) -> None:
         super().__init__(stack, weight_penalty)
         check_dropout_layers(stack)
         like = next(iter(stack.parameters.values()))
@@ -79,7 +79,8 @@ class VariationalDropout(WeightPosterior):
 
     def kl(self) -> Tensor:
         """The penalty of phi, and the divergence of s from the log-uniform prior for every unit, `S`."""
-        return self.weight_penalty * self.squares() + self.kl_beside_decay()
+        squares = self.squares()
+        return self.penalty_beside(squares) * squares + self.kl_beside_decay()
 
     def kl_beside_decay(self) -> Tensor:
         """The divergence of s, `S`."""

@@ -57,6 +57,7 @@ class BudgetSampler(BlockSampler):
         n_zeta: L, zetas per block; more are taken where blocks are so few that G (L - 1) is below 64, or below twice
             the numbers behind a zeta (`ZetaPosterior.n_base`, and n_x + 1 at least).
         seeds: one per network.
+        pool: `S`, the share of each network, which add up to one; None where all are equal.
 
     Examples:
         >>> from eiv.inputs import ZetaNormal
@@ -80,8 +81,9 @@ class BudgetSampler(BlockSampler):
         n_theta: int,
         n_zeta: int,
         seeds: Sequence[SeedSequence],
+        pool: Tensor | None = None,
     ) -> None:
-        super().__init__(posterior, n_inputs, n_theta, n_zeta, seeds)
+        super().__init__(posterior, n_inputs, n_theta, n_zeta, seeds, pool)
         if posterior.parameters[0].device.type == "cuda":  # all blocks at once, with the zetas of every theta
             self.chunk_rows = chunk_rows(posterior, n_theta * self._zetas_a_block(n_inputs + 1) * n_inputs)
 
@@ -136,16 +138,16 @@ class BudgetSampler(BlockSampler):
             return axes.double()
 
         joint = evaluate(zeta.expand(n_networks, -1, self.thetas_a_block, -1, -1, -1))
-        variances = [unbiased_moments(joint).aleatoric] * 2
+        variances = [unbiased_moments(joint, self.pool).aleatoric] * 2
         variances += [torch.zeros_like(variances[0])] * inputs.mean.shape[-1]
         additive = torch.zeros_like(joint)
         for feature in inputs.noisy:
             mixed[..., feature] = zeta[..., feature]
             f = evaluate(mixed)
             mixed[..., feature] = eta[..., feature]
-            variances[2 + feature] = unbiased_moments(f).aleatoric
+            variances[2 + feature] = unbiased_moments(f, self.pool).aleatoric
             additive += f
-        variances[1] = unbiased_moments(additive).aleatoric
+        variances[1] = unbiased_moments(additive, self.pool).aleatoric
         return torch.stack(variances, dim=-1)
 
 

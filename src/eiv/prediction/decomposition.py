@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from eiv.engine.pooling import beside, pooled, pooled_variance
+
 __all__ = ["Moments", "conditional_moments", "literal_moments", "unbiased_moments"]
 
 
@@ -39,7 +41,7 @@ class Moments:
         return self.epistemic + self.aleatoric
 
 
-def unbiased_moments(f: Tensor) -> Moments:
+def unbiased_moments(f: Tensor, pool: Tensor | None = None) -> Moments:
     r"""Unbiased estimates of m, of u squared and of both parts, by a two-way analysis of variance within blocks.
 
     In each of G blocks, A weight draws of each network are crossed with L zetas of the block's own. With
@@ -49,13 +51,18 @@ def unbiased_moments(f: Tensor) -> Moments:
         \mathrm{epistemic} = E_\zeta \mathrm{Var}_\theta f = \sigma_a^2 + \sigma_c^2, \qquad
         \mathrm{aleatoric} = \mathrm{Var}_\zeta E_\theta f = \sigma_b^2.
 
-    The variance over theta at a fixed zeta estimates the first. The variance over zeta of the mean over theta estimates
-    :math:`\sigma_b^2 + \sigma_c^2 / (S A)`; the interaction's share is known from the residuals and is taken off.
-    Several networks are a mixture of S weight posteriors in equal parts: their draws are pooled, and the variance
-    between the networks' means, freed of their Monte Carlo error, is part of the epistemic one.
+    Several networks are a mixture of S weight posteriors with shares p. The variance over theta at a fixed zeta, and
+    that between the networks' means :math:`m_s`, estimate the first; the means have a Monte Carlo error, which is taken
+    off. The variance over zeta of the mean over theta estimates :math:`\sigma_b^2 + \sum_s p_s^2 \sigma_{c,s}^2 / A`;
+    the interaction's part is known from the residuals and is taken off too.
+
+    .. math::
+        \sum_s p_s (m_s - \bar m)^2 - \frac1A \sum_s p_s (1 - p_s) v_s, \qquad
+        v_s = \mathrm{Var}_\theta f \text{ of network } s
 
     Args:
         f: `S x G x A x L x ...`, draws of f; A >= 2; L >= 2, or L = 1 for inputs known exactly.
+        pool: p, `S`, the shares of the networks, which add up to one; None where all are equal.
 
     Returns:
         Moments of the shape `...`.
@@ -71,33 +78,44 @@ def unbiased_moments(f: Tensor) -> Moments:
     n_networks, _, n_theta, n_zeta = f.shape[:4]
     within = f.var(dim=2)  # S x G x L
     network_means = f.mean(dim=2)
-    between = network_means.var(dim=0, correction=0) - (n_networks - 1) / n_networks * within.mean(0) / n_theta
-    epistemic = (within.mean(0) + between).mean((0, 1))
+    if pool is None:
+        mean, of_means = f.mean((0, 1, 2, 3)), (n_networks - 1) / n_networks * within.mean(0)
+    else:
+        mean, of_means = pooled(f.mean((1, 2, 3)), pool), pooled(beside(1 - pool, within) * within, pool)
+    between = pooled_variance(network_means, pool) - of_means / n_theta
+    epistemic = (pooled(within, pool) + between).mean((0, 1))
     if n_zeta == 1:
-        return Moments(f.mean((0, 1, 2, 3)), epistemic, torch.zeros_like(epistemic))
+        return Moments(mean, epistemic, torch.zeros_like(epistemic))
     residuals = f - f.mean(2, keepdim=True) - f.mean(3, keepdim=True) + f.mean((2, 3), keepdim=True)
-    interaction = residuals.square().sum((2, 3)).mean((0, 1)) / ((n_theta - 1) * (n_zeta - 1))
-    over_zeta = network_means.mean(0).var(dim=1).mean(0)
-    aleatoric = over_zeta - interaction / (n_networks * n_theta)
-    return Moments(f.mean((0, 1, 2, 3)), epistemic, aleatoric)
+    squares, freedom = residuals.square().sum((2, 3)), (n_theta - 1) * (n_zeta - 1)
+    if pool is None:
+        interaction = squares.mean((0, 1)) / freedom / (n_networks * n_theta)
+    else:
+        interaction = pooled(squares.mean(1), pool.square()) / freedom / n_theta
+    over_zeta = pooled(network_means, pool).var(dim=1).mean(0)
+    return Moments(mean, epistemic, over_zeta - interaction)
 
 
-def conditional_moments(mean: Tensor, variance: Tensor, weights: Tensor, weights_of_variance: Tensor) -> Moments:
-    r"""The moments of f where its mean and its variance over theta are known, at Q and at P zetas.
+def conditional_moments(
+    mean: Tensor, variance: Tensor, weights: Tensor, weights_of_variance: Tensor, pool: Tensor | None = None
+) -> Moments:
+    r"""The moments of f where its mean and its variance over theta are known, at Q and at R zetas.
 
     .. math::
         \mathrm{epistemic} = E_\zeta \mathrm{Var}_\theta f
-        = \frac1S \sum_{p, s} w'_p v_s(\zeta'_p) + \sum_q w_q \mathrm{Var}_s\, m_s(\zeta_q), \qquad
+        = \sum_{r, s} w'_r p_s v_s(\zeta'_r) + \sum_q w_q \mathrm{Var}_s\, m_s(\zeta_q), \qquad
         \mathrm{aleatoric} = \mathrm{Var}_\zeta E_\theta f
         = \sum_q w_q \big(\bar m(\zeta_q) - \bar{\bar m}\big)^2
 
-    Several networks are a mixture of S weight posteriors in equal parts, as for `unbiased_moments`.
+    Several networks are a mixture of S weight posteriors with shares p, as for `unbiased_moments`: by these shares
+    :math:`\mathrm{Var}_s` and :math:`\bar m` are formed.
 
     Args:
         mean: m, `S x Q x rows x n_y`; Q = 1 for inputs known exactly.
-        variance: v, `S x P x rows x n_y`.
+        variance: v, `S x R x rows x n_y`.
         weights: w, `Q x rows`; they add up to one.
-        weights_of_variance: w', `P x rows`.
+        weights_of_variance: w', `R x rows`.
+        pool: p, `S`, the shares of the networks, which add up to one; None where all are equal.
 
     Returns:
         Moments, `rows x n_y`.
@@ -109,24 +127,28 @@ def conditional_moments(mean: Tensor, variance: Tensor, weights: Tensor, weights
 
     """
     shares, shares_of_variance = weights.unsqueeze(-1), weights_of_variance.unsqueeze(-1)
-    pooled = mean.mean(0)  # Q x rows x n_y
-    within = (shares_of_variance * variance.mean(0)).sum(0)
-    between = (shares * mean.var(0, correction=0)).sum(0)
-    centre = (shares * pooled).sum(0)
-    return Moments(centre, within + between, (shares * (pooled - centre).square()).sum(0))
+    of_pool = pooled(mean, pool)  # Q x rows x n_y
+    within = (shares_of_variance * pooled(variance, pool)).sum(0)
+    between = (shares * pooled_variance(mean, pool)).sum(0)
+    centre = (shares * of_pool).sum(0)
+    return Moments(centre, within + between, (shares * (of_pool - centre).square()).sum(0))
 
 
-def literal_moments(f: Tensor) -> Moments:
+def literal_moments(f: Tensor, weights: Tensor | None = None) -> Moments:
     r"""Algorithm 2 as printed, but for its misprint: L zetas are shared by all K thetas.
 
     .. math:: m = \frac{1}{LK} \sum_{l,k} m_{lk}, \qquad u^2 = \frac{1}{LK - 1} \sum_{l,k} (m_{lk} - m)^2
 
     The paper prints 1 / (LK - 1) outside the root, which eq. (EiV_pred_unc) does not allow. With few zetas u squared
     falls short: of the variance that the input leaves open, it holds about the share (L - 1) / L. The parts are those
-    of the law of total variance for the drawn values, and they add up to u squared.
+    of the law of total variance for the drawn values, and they add up to u squared. Where thetas have weights w_k,
+
+    .. math:: m = \frac1L \sum_{l,k} w_k m_{lk}, \qquad
+              u^2 = \frac{\frac1L \sum_{l,k} w_k (m_{lk} - m)^2}{1 - \frac1L \sum_k w_k^2}
 
     Args:
         f: `K x L x ...`, the values m_lk.
+        weights: w, `K`, which add up to one; None where all are equal.
 
     Returns:
         Moments of the shape `...`.
@@ -137,8 +159,11 @@ def literal_moments(f: Tensor) -> Moments:
         (tensor(1.6667), tensor(1.6667))
 
     """
-    n_draws = f.shape[0] * f.shape[1]
-    correction = n_draws / (n_draws - 1)
-    epistemic = f.var(dim=0, correction=0).mean(0) * correction
-    aleatoric = f.mean(0).var(dim=0, correction=0) * correction
-    return Moments(f.mean((0, 1)), epistemic, aleatoric)
+    if weights is None:
+        n_draws = f.shape[0] * f.shape[1]
+        mean, correction = f.mean((0, 1)), n_draws / (n_draws - 1)
+    else:
+        mean, correction = pooled(f, weights).mean(0), 1 / (1 - weights.square().sum().item() / f.shape[1])
+    epistemic = pooled_variance(f, weights).mean(0) * correction
+    aleatoric = pooled(f, weights).var(dim=0, correction=0) * correction
+    return Moments(mean, epistemic, aleatoric)

@@ -8,7 +8,7 @@ from torch import Tensor
 from eiv.inputs.zeta import ZetaMixture, ZetaPosterior
 from eiv.prediction.decomposition import Moments
 
-__all__ = ["evenly", "matched_draws", "matched_nodes", "matched_noise", "matched_zetas"]
+__all__ = ["by_share", "evenly", "matched_draws", "matched_nodes", "matched_noise", "matched_zetas"]
 
 _MOST_STRETCH = 1.25  # of draws of a mixture, along any direction
 _RIDGE = 1e-10  # of a correlation, for directions in which zeta does not vary
@@ -135,6 +135,30 @@ def evenly(weights: Tensor) -> Tensor:
     levels = (torch.arange(n_nodes, dtype=weights.dtype, device=weights.device) + 0.5) / n_nodes
     reached = weights.cumsum(0).T.contiguous()
     return torch.searchsorted(reached, levels.expand_as(reached).contiguous()).clamp_max(n_nodes - 1).T
+
+
+def by_share(pool: Tensor, orders: Tensor) -> Tensor:
+    r"""Which draws of S networks, n each, make up as many draws of a pool: each network has its share of them.
+
+    Draws of a network whose share is above 1 / S stand there several times, of one below it some are left out. A random
+    order of a network's draws decides which: those that follow each other have zetas or thetas in common.
+
+    Args:
+        pool: `S`, the shares, which add up to one.
+        orders: `S x n`, a permutation of 0 ... n - 1 for each network.
+
+    Returns:
+        `S n`, positions among the draws of all networks, one network behind another.
+
+    Examples:
+        >>> by_share(torch.tensor([0.75, 0.25]), torch.tensor([[0, 1], [1, 0]]))
+        tensor([0, 0, 1, 3])
+
+    """
+    n_networks, n_each = orders.shape
+    draws = orders + n_each * torch.arange(n_networks, device=orders.device).unsqueeze(1)
+    weights = (pool.double() / n_each).repeat_interleave(n_each)
+    return draws.flatten()[evenly(weights.unsqueeze(1)).squeeze(1)]
 
 
 def matched_draws(draws: Tensor, moments: Moments) -> Tensor:

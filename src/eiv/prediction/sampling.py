@@ -18,7 +18,7 @@ from eiv.inputs.zeta import ZetaPosterior
 from eiv.networks.stack import values_at_once
 from eiv.posteriors import Spread, WeightDraw, WeightPosterior
 from eiv.prediction.decomposition import Moments, conditional_moments, literal_moments, unbiased_moments
-from eiv.prediction.matching import evenly, matched_draws, matched_nodes, matched_noise, matched_zetas
+from eiv.prediction.matching import by_share, evenly, matched_draws, matched_nodes, matched_noise, matched_zetas
 
 __all__ = ["BlockSampler", "FunctionSampler", "LiteralSampler", "Sampled"]
 
@@ -88,6 +88,7 @@ class BlockSampler:
         n_theta: K, thetas per network, 2 at least; rounded up to whole blocks.
         n_zeta: L, zetas per block, 2 at least (1 where the inputs are exact).
         seeds: one per network.
+        pool: `S`, the share of each network, which add up to one; None where all are equal.
 
     Examples:
         >>> from eiv.inputs import ZetaNormal
@@ -109,10 +110,12 @@ class BlockSampler:
         n_theta: int,
         n_zeta: int,
         seeds: Sequence[SeedSequence],
+        pool: Tensor | None = None,
     ) -> None:
         parameter = posterior.parameters[0]
         device, dtype = parameter.device, parameter.dtype
-        self.posterior, self.n_inputs, self.n_zeta, self._seeds = posterior, n_inputs, n_zeta, seeds
+        self.posterior, self.pool, self.n_inputs, self.n_zeta = posterior, pool, n_inputs, n_zeta
+        self._seeds = seeds
         self.n_blocks = max(-(-n_theta // _BLOCK), min(2, n_theta // 2))
         self.thetas_a_block = -(-n_theta // self.n_blocks)
         streams = Streams.of(seeds, Purpose.PREDICT_WEIGHTS, device, dtype, portable=True)
@@ -124,8 +127,11 @@ class BlockSampler:
         if self.posterior.in_closed_form:
             return self._in_closed_form(self.posterior, inputs, keep_draws)
         f = self._draws(inputs)
-        moments = unbiased_moments(f)
-        return Sampled(moments, matched_draws(f.flatten(0, 3), moments) if keep_draws else None)
+        moments = unbiased_moments(f, self.pool)
+        if not keep_draws:
+            return Sampled(moments, None)
+        draws = f.flatten(0, 3) if self.pool is None else shared_out(f.flatten(1, 3), self.pool, self._seeds)
+        return Sampled(moments, matched_draws(draws, moments))
 
     def _in_closed_form(self, posterior: WeightPosterior, inputs: ZetaPosterior, keep_draws: bool) -> Sampled:
         """The same from the mean and the variance over theta."""
@@ -143,14 +149,17 @@ class BlockSampler:
         tasks += [partial(_spread, posterior, zeta, draw) for zeta, draw in zip(nodes[1], draws, strict=True)]
         found = run_tasks(tasks, inputs.mean.device)
         mean, spreads = torch.cat(found[: -len(thetas)], dim=1), found[-len(thetas) :]
-        moments = conditional_moments(mean, torch.stack([spread.variance for spread in spreads], dim=1), *weights)
+        variance = torch.stack([spread.variance for spread in spreads], dim=1)
+        moments = conditional_moments(mean, variance, weights[0], weights[1], self.pool)
         if not keep_draws:
             return Sampled(moments, None)
         order = near.flatten().to(mean.device)
         mean = mean[:, order].take_along_dim(evenly(weights[0][order])[None, ..., None], dim=1)
         of_block = mean.unflatten(1, near.shape).unsqueeze(2).unbind(1)  # S x 1 x L x rows x n_y each
-        moved = [(f + spread.moves.unsqueeze(2)).flatten(0, 2) for f, spread in zip(of_block, spreads, strict=True)]
-        return Sampled(moments, matched_draws(torch.cat(moved), moments))
+        moved = [(f + spread.moves.unsqueeze(2)).flatten(1, 2) for f, spread in zip(of_block, spreads, strict=True)]
+        if self.pool is None:
+            return Sampled(moments, matched_draws(torch.stack(moved).flatten(0, 2), moments))
+        return Sampled(moments, matched_draws(shared_out(torch.cat(moved, dim=1), self.pool, self._seeds), moments))
 
     def _draws(self, inputs: ZetaPosterior) -> Tensor:
         """Draw f for `inputs`, `rows x n_x`: `S x G x A x L x rows x n_y`."""
@@ -237,9 +246,10 @@ class LiteralSampler:
     Args:
         posterior: q_phi of S networks.
         n_inputs: n_x.
-        n_theta: K, thetas a network.
+        n_theta: K, thetas per network.
         n_zeta: L.
-        seeds: one a network.
+        seeds: one per network.
+        pool: `S`, the share of each network, which add up to one; None where all are equal.
 
     Examples:
         >>> from eiv.inputs import ZetaNormal
@@ -260,9 +270,10 @@ class LiteralSampler:
         n_theta: int,
         n_zeta: int,
         seeds: Sequence[SeedSequence],
+        pool: Tensor | None = None,
     ) -> None:
         parameter = posterior.parameters[0]
-        self.posterior, self.n_theta, self.n_zeta = posterior, n_theta, n_zeta
+        self.posterior, self.pool, self.n_theta, self.n_zeta, self._seeds = posterior, pool, n_theta, n_zeta, seeds
         self._weights = Streams.of(seeds, Purpose.PREDICT_WEIGHTS, parameter.device, parameter.dtype)
         self._zetas = Streams.of(seeds[:1], Purpose.PREDICT_ZETA, parameter.device, parameter.dtype)
         stack = posterior.stack
@@ -274,7 +285,11 @@ class LiteralSampler:
         """Algorithm 2's m and u, the parts of u, and `S K L x rows x n_y` draws, all networks pooled."""
         (f,) = run_tasks([partial(self._draw, inputs)], inputs.mean.device, width=self.posterior.stack.width)
         draws = f.double()  # S K x L x rows x n_y
-        return Sampled(literal_moments(draws), draws.flatten(0, 1) if keep_draws else None)
+        if self.pool is None:
+            return Sampled(literal_moments(draws), draws.flatten(0, 1) if keep_draws else None)
+        moments = literal_moments(draws, (self.pool / self.n_theta).repeat_interleave(self.n_theta))
+        of_networks = draws.flatten(0, 1).unflatten(0, (len(self.pool), -1))
+        return Sampled(moments, shared_out(of_networks, self.pool, self._seeds) if keep_draws else None)
 
     @torch.no_grad()
     def _draw(self, inputs: ZetaPosterior) -> Tensor:
@@ -289,6 +304,16 @@ class LiteralSampler:
             repeated = zeta.expand(stack.n_networks, thetas, -1, -1, -1)
             draws.append(self.posterior.evaluate_rows(self._weights, repeated, theta_axis=1))
         return torch.cat(draws, dim=1).flatten(0, 1).transpose(1, 2)
+
+
+def shared_out(draws: Tensor, pool: Tensor, seeds: Sequence[SeedSequence]) -> Tensor:
+    """Draws of networks, `S x n x rows x n_y`, as many of each as its share is: `S n x rows x n_y`.
+
+    The same ones for all rows, since a draw is a function.
+    """
+    orders = Streams.of(seeds, Purpose.POOL, torch.device("cpu"), torch.float64).permutations(draws.shape[1])
+    chosen: Tensor = draws.flatten(0, 1)[by_share(pool, orders).to(draws.device)]
+    return chosen
 
 
 def chunk_rows(posterior: WeightPosterior, draws_a_network: int) -> int:

@@ -33,7 +33,7 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
             ("data", f"{notes.get('data')}: {notes['rows']} rows, {left_out} left out, learned from {learned}")
         )
     lines += [
-        ("networks", f"{header['n_networks']}, {_network(header['settings'])}"),
+        ("networks", f"{header['n_networks']}, {_network(header['settings'])}{_shares(header)}"),
         (
             "training",
             f"{training['epochs']} {_unit(header['settings'])}, loss {training['first_loss']:.4g} to "
@@ -90,6 +90,12 @@ def _network(settings: Mapping[str, Any]) -> str:
     if settings.get("network") == "cosine":
         return f"a layer of {settings['hidden_units']} cosines"
     return f"{settings['n_hidden']} hidden layers of {settings['hidden_units']} units"
+
+
+def _shares(header: Mapping[str, Any]) -> str:
+    """What each network counts for in a prediction, where they differ in that; older files do not say."""
+    weights = header.get("weights", [])
+    return f"; their shares are {', '.join(f'{weight:.3g}' for weight in weights)}" if len(set(weights)) > 1 else ""
 
 
 def _unit(settings: Mapping[str, Any]) -> str:

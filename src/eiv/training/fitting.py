@@ -28,6 +28,7 @@ from eiv.model import FittedModel, Names, Record, standardised_zetas
 from eiv.networks import CosineNetwork, NetworkStack, paper_network
 from eiv.networks.mlp import fast_stack
 from eiv.posteriors import FAMILIES, WeightPosterior
+from eiv.posteriors.base import one_or_each
 from eiv.scaling import Scaler
 from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
 from eiv.training.evidence import MEMBERS, Fitted, fit_by_evidence, n_rounds
@@ -38,6 +39,11 @@ from eiv.training.settings import DTYPES, Settings, settings_for
 Array = NDArray[np.float64]
 X_QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)  # of the training rows, kept in the record
 _VERY_STRONG = 5.0  # nats: evidence by Kass and Raftery, Journal of the American Statistical Association 90 (1995) 773
+_OWN = (  # settings in which models of one stack may differ
+    *("weight_penalty", "input_prior", "error_model", "standardise", "y_noise_init"),
+    *("n_networks", "n_theta", "recipe", "verbose"),
+)
+_PLAIN = (str, int, float, type(None))
 _FEWEST_HELD_OUT, _ENOUGH_HELD_OUT, _MOST_HELD_OUT = 5, 20, 1000
 
 
@@ -71,13 +77,29 @@ class Table:
         """How many features have an error in some row."""
         return int(standard_deviations(self.x_err).any(0).sum())
 
+    def with_errors_times(self, factor: float) -> Table:
+        """The same rows with errors of X that are `factor` times as large."""
+        if not 0 < factor < np.inf:
+            raise ValueError(f"x_err_factor must be above 0 and finite, got {factor}.")
+        if factor == 1:
+            return self
+        return replace(self, x_err=self.x_err * (factor if self.x_err.ndim == 2 else factor**2))
+
 
 @dataclass(frozen=True)
 class Spec:
-    """What is to be fitted: the arguments of an estimator, None standing for the recipe's choice, and a seed."""
+    """What is to be fitted.
+
+    Attributes:
+        arguments: of an estimator, None standing for the recipe's choice.
+        seed: of all random streams.
+        x_err_factor: above 0; the errors of X are taken as this many times what the table says.
+
+    """
 
     arguments: Mapping[str, Any]
     seed: int
+    x_err_factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -137,9 +159,14 @@ class _Member:
 def fit_stack(
     specs: Sequence[Spec], tables: Sequence[Table], on_progress: Callable[[float], None] | None = None
 ) -> list[FittedModel]:
-    """Fit models of one kind, on as many rows each, as one stack of networks."""
+    """Fit models of one kind, on as many rows each, as one stack of networks.
+
+    They may differ in their rows, seeds, factors of the errors of X, and in what `_OWN` lists.
+    """
+    tables = [table.with_errors_times(spec.x_err_factor) for spec, table in zip(specs, tables, strict=True)]
     n_noisy = max(table.n_noisy for table in tables)
     chosen = [settings_for(spec.arguments, len(table.x), n_noisy) for spec, table in zip(specs, tables, strict=True)]
+    _check_one_kind(chosen)
     priors = _fitted_priors(chosen, tables)
     members = [_Member.of(*parts) for parts in zip(specs, chosen, tables, priors, strict=True)]
     settings, device = chosen[0], members[0].rows.y.device
@@ -154,7 +181,9 @@ def fit_stack(
         own = stack_rows(rows[group])
         return train(posterior, own, likelihood.networks(group), schedule, seeds[group], report, stop)
 
-    whole = new_posterior(settings, tables[0].x.shape[1], tables[0].y.shape[1], seeds, device)
+    penalties = [member.settings.weight_penalty for member in members for _ in member.seeds]
+    penalty = one_or_each(torch.tensor(penalties, dtype=torch.float64, device=device))
+    whole = new_posterior(settings, tables[0].x.shape[1], tables[0].y.shape[1], seeds, device, penalty)
     n_zeta = 1 if rows[0].inputs.is_exact else _draws(settings, rows[0].inputs).n_zeta
     work = settings.batch_size * n_zeta * whole.stack.width**2
     size = -(-len(seeds) // n_workers(len(seeds), device, work))
@@ -168,6 +197,15 @@ def fit_stack(
         ]
         results = run_tasks(tasks, device, stop, whole.stack.width)
     return _models(members, posteriors[0].join(posteriors[1:]), results)
+
+
+def _check_one_kind(chosen: Sequence[Settings]) -> None:
+    """Refuse models that differ in what their networks have in common; objects of the user's own are not compared."""
+    first = vars(chosen[0])
+    for name, value in ((name, value) for other in chosen[1:] for name, value in vars(other).items()):
+        known = name == "y_noise" and all(isinstance(each, int | float) for each in (value, first[name]))
+        if name not in _OWN and not known and isinstance(value, _PLAIN) and value != first[name]:
+            raise ValueError(f"{name} must be the same for all models of a stack, got {first[name]!r} and {value!r}.")
 
 
 def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], None] | None) -> list[FittedModel]:
@@ -312,9 +350,14 @@ def _n_held_out(share: float, n_rows: int) -> int:
 
 
 def new_posterior(
-    settings: Settings, n_inputs: int, n_outputs: int, seeds: Sequence[SeedSequence], device: torch.device
+    settings: Settings,
+    n_inputs: int,
+    n_outputs: int,
+    seeds: Sequence[SeedSequence],
+    device: torch.device,
+    weight_penalty: float | Tensor | None = None,
 ) -> WeightPosterior:
-    """The weight posterior of fresh networks with these seeds."""
+    """The weight posterior of fresh networks with these seeds; `weight_penalty`, `S`, where it is not the settings'."""
 
     def build() -> nn.Module:
         if settings.module is not None:
@@ -325,7 +368,8 @@ def new_posterior(
         return network_of(settings, n_inputs, n_outputs)
 
     stack = NetworkStack(build, n_inputs, n_outputs, seeds, device, DTYPES[settings.dtype])
-    return family_of(settings)(fast_stack(stack, settings.precision), settings.weight_penalty)
+    penalty = settings.weight_penalty if weight_penalty is None else weight_penalty
+    return family_of(settings)(fast_stack(stack, settings.precision), penalty)
 
 
 def network_of(settings: Settings, n_inputs: int, n_outputs: int) -> nn.Module:

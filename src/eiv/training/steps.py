@@ -64,7 +64,7 @@ class PassStep(Step):
     def __init__(
         self, posterior: WeightPosterior, likelihood: Likelihood, n_rows: int, learning_rate: float, stack: MLPStack
     ) -> None:
-        decay = (posterior.weight_decay or 0.0) / n_rows
+        decay = 0.0 if posterior.weight_decay is None else posterior.weight_decay / n_rows
         adam = FlatAdam(list(stack.parameters.values()), learning_rate, decay)
         super().__init__(posterior, likelihood, n_rows, adam)
         if posterior.learned:

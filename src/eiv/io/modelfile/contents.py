@@ -55,6 +55,7 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
         "outputs": {"n": model.n_outputs, "names": _listed(model.names.outputs), "columns": model.names.has_columns},
         "seed": model.seed,
         "n_networks": model.n_networks,
+        "weights": model.weights.tolist(),
         "x_err": encode("x_err_", model.x_err, arrays, "x_err"),
         "input_prior": _encoded("input_prior", model.input_prior, arrays, "input_prior"),
         "training": {
@@ -113,7 +114,7 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
         input_prior=prior,
         posterior=posterior,
         likelihood=_likelihood(settings, y_noise / y_scaler.scale, posterior, arrays),
-        weights=np.full(len(seeds), 1 / len(seeds)),
+        weights=np.array(header.get("weights", [1 / len(seeds)] * len(seeds)), dtype=float),  # older files have none
         x_err=_x_err(decode(header["x_err"], arrays), n_x),
         n_features=n_x,
         n_outputs=n_y,

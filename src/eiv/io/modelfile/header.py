@@ -30,6 +30,8 @@ def parse_header(text: str, path: Path) -> dict[str, Any]:
             f"{eiv.__version__} reads formats up to {FORMAT}. Update eiv to load it."
         )
     _check(header, _HEADER, "")
+    if "weights" in header:  # older files lack it
+        v.check("weights", header["weights"], _NUMBERS)
     return header
 
 
@@ -78,6 +80,7 @@ _ANY = v.Constraint(lambda value: True, "anything")
 _MAPPING = v.Constraint(lambda value: isinstance(value, dict), "a mapping")
 _NUMBER = v.Constraint(_is_number, "a number")
 _NUMBER_OR_NONE = v.Constraint(lambda value: value is None or _is_number(value), "a number or null")
+_NUMBERS = v.Constraint(_all(list, _is_number), "numbers")
 _NAMES_OR_NONE = v.Constraint(lambda value: value is None or _all(list, _is_word)(value), "names or null")
 _HEADER: dict[str, Any] = {
     "versions": v.Constraint(_all(dict, _is_word), "words by name"),
@@ -93,7 +96,7 @@ _HEADER: dict[str, Any] = {
         "epochs": v.integer(1),
         "first_loss": _NUMBER,
         "last_loss": _NUMBER,
-        "y_noise": v.Constraint(_all(list, _is_number), "numbers"),
+        "y_noise": _NUMBERS,
         "zeta_ess": _NUMBER_OR_NONE,
         "bound_gap": _NUMBER_OR_NONE,
     },

@@ -1,0 +1,136 @@
+"""Models of one stack that differ in their weight penalty and in the factor of their errors: as if fitted alone."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from eiv import EiVRegressor
+from eiv.posteriors import FAMILIES
+from eiv.training.fitting import Spec, Table, fit_stack
+from test_extending import CommonFactor
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.uniform(-1, 1, (40, 2))
+Y = np.sin(2 * X[:, :1]) + X[:, 1:] ** 2 + 0.1 * RANDOM.standard_normal((40, 1))
+ERRORS = np.array([[0.1, 0.05]])
+COVARIANCE = np.array([[[0.01, 0.004], [0.004, 0.0025]]])
+X_NEW = np.linspace(-1, 1, 10).reshape(5, 2)
+PENALTIES, FACTORS, SEEDS = (0.2, 20.0), (0.5, 2.0), (3, 4)
+
+
+def smooth(n_inputs, n_outputs):
+    """A network that only autograd evaluates."""
+    return nn.Sequential(nn.Linear(n_inputs, 8), nn.Tanh(), nn.Dropout(0.1), nn.Linear(8, n_outputs))
+
+
+NETWORKS = {"the paper's": None, "own module": smooth}
+
+
+def spec(place, penalty=None, factor=None, **arguments):
+    settings = {
+        "hidden_units": 8, "n_hidden": 2, "epochs": 3, "batch_size": 16, "learning_rate": 1e-2, "y_noise_every": 2,
+        "n_theta": 10, "n_networks": 2, "dtype": "float64", "device": "cpu", "recipe": "paper", "verbose": False,
+    }  # fmt: skip
+    settings["weight_penalty"] = PENALTIES[place] if penalty is None else penalty
+    chosen = EiVRegressor(**settings | arguments).get_params(deep=False)
+    return Spec(chosen, SEEDS[place], FACTORS[place] if factor is None else factor)
+
+
+def table(errors=ERRORS):
+    return Table(X, errors, Y)
+
+
+def parameters(model):
+    return model.posterior.stack.parameters | model.posterior.state
+
+
+def assert_same(one, two):
+    assert one.posterior.weight_penalty == two.posterior.weight_penalty == one.settings.weight_penalty
+    mine, other = parameters(one), parameters(two)
+    assert mine.keys() == other.keys()
+    for name, value in mine.items():
+        torch.testing.assert_close(value, other[name], rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(one.posterior.kl(), two.posterior.kl(), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(one.record.loss_curve, two.record.loss_curve, rtol=1e-6)
+    np.testing.assert_allclose(one.y_noise, two.y_noise, rtol=1e-6)
+    np.testing.assert_array_equal(one.x_err, two.x_err)
+    found, expected = (model.predict(X_NEW, model.x_err[None]) for model in (one, two))
+    for part in ("mean", "epistemic", "aleatoric", "noise"):
+        np.testing.assert_allclose(getattr(found, part), getattr(expected, part), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("family", [*FAMILIES, CommonFactor], ids=[*FAMILIES, "own family"])
+def test_penalties_and_errors_of_their_own(family, network):
+    own = {"posterior": family, "module": NETWORKS[network]}
+    together = fit_stack([spec(0, **own), spec(1, **own)], [table(), table()])
+    for place, model in enumerate(together):
+        assert_same(model, *fit_stack([spec(place, **own)], [table()]))
+    for changed in ({"penalty": PENALTIES[1]}, {"factor": FACTORS[1]}):
+        (other,) = fit_stack([spec(0, **changed, **own)], [table()])
+        found = parameters(together[0]).items()
+        assert not all(torch.allclose(value, parameters(other)[name], rtol=1e-3) for name, value in found)
+
+
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_of_them_without_a_prior(family):
+    own = {"posterior": family, "dropout": 0.1}
+    specs = [spec(0, 0.0, 1.0, **own), spec(1, 10.0, 1.0, **own)]
+    for model, alone in zip(fit_stack(specs, [table(), table()]), specs, strict=True):
+        assert_same(model, *fit_stack([alone], [table()]))
+
+
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
+@pytest.mark.parametrize("family", ["last_layer_laplace", "linearised_laplace"])
+def test_the_penalty_is_the_prior_precision_of_each(family):
+    """Where a label tells next to nothing, C is lambda_theta^2 = 1 / (2 weight_penalty) times the unit matrix."""
+    own = {"posterior": family, "y_noise": 1e6}
+    for penalty, model in zip(PENALTIES, fit_stack([spec(0, **own), spec(1, **own)], [table(), table()]), strict=True):
+        root = model.posterior.kept["root"]
+        expected = torch.eye(root.shape[1], dtype=root.dtype).expand_as(root) / (2 * penalty)
+        torch.testing.assert_close(root @ root.mT, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
+@pytest.mark.parametrize("family", ["bernoulli_dropout", "linearised_laplace", "mean_field"])
+def test_in_two_groups_and_in_float32(family, monkeypatch):
+    """A worker for each of two networks; float32 rounds in the seventh digit, which a few steps make some ten times."""
+    own = {"posterior": family, "dtype": "float32", "n_networks": 1}
+    specs = [spec(0, **own), spec(1, **own)]
+    together = fit_stack(specs, [table(), table()])
+    monkeypatch.setattr("eiv.training.fitting.n_workers", lambda *_: 2)
+    for model, apart in zip(together, fit_stack(specs, [table(), table()]), strict=True):
+        for name, value in model.posterior.stack.parameters.items():
+            torch.testing.assert_close(value, apart.posterior.stack.parameters[name], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("errors", [ERRORS, np.tile(ERRORS, (40, 1)), COVARIANCE], ids=["shared", "per row", "matrix"])
+def test_the_factor_is_that_of_standard_deviations(errors):
+    (found,) = fit_stack([spec(0, factor=0.5)], [table(errors)])
+    (expected,) = fit_stack([spec(0, factor=1.0)], [table(errors / (4 if errors.ndim == 3 else 2))])
+    for name, value in parameters(found).items():
+        torch.testing.assert_close(value, parameters(expected)[name])
+    np.testing.assert_allclose(found.record.x_err_median, expected.record.x_err_median)
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, np.inf, np.nan])
+def test_factors_that_leave_no_errors_are_refused(factor):
+    with pytest.raises(ValueError, match="x_err_factor must be above 0"):
+        fit_stack([spec(0, factor=factor)], [table()])
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("epochs", (3, 4)), ("posterior", ("swag", "ensemble")), ("y_noise", ("rmse", "residual")), ("n_zeta", (5, 6))],
+)
+def test_models_of_another_kind_are_refused(name, values):
+    with pytest.raises(ValueError, match=f"{name} must be the same for all models of a stack"):
+        fit_stack([spec(place, **{name: value}) for place, value in enumerate(values)], [table(), table()])
+
+
+def test_known_noise_of_their_own():
+    models = fit_stack([spec(0, y_noise=0.5), spec(1, y_noise=0.7)], [table(), table()])
+    np.testing.assert_allclose([model.y_noise[0] for model in models], [0.5, 0.7])
