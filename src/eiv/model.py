@@ -208,21 +208,9 @@ class FittedModel:
         sampler: FunctionSampler = SAMPLERS[method](posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
         n_values = n_theta * self.n_networks * n_zeta * len(x) * self.n_outputs
         keep = n_values <= _KEPT_DRAWS if keep_draws is None else keep_draws
-        moments = np.empty((3, len(x), self.n_outputs))
-        kept: list[Array] = []
-        shift, scale = self.y_scaler.shift, self.y_scaler.scale
-        # TF32 would move f by its 2,000th part, more than some uncertainties; training can do with it.
-        with matmul_precision(posterior.parameters[0].device, "float32"):
-            for rows, inputs in self._chunks(x, errors, sampler.chunk_rows, posterior):
-                found, draws = sampler.sample(inputs, keep)
-                moments[:, rows] = torch.stack([found.mean, found.epistemic, found.aleatoric]).cpu().numpy()
-                if draws is not None:
-                    kept.append(draws.cpu().numpy() * scale + shift)
-        _check_finite(moments)
+        mean, epistemic, aleatoric, draws = self._sampled(x, errors, sampler, posterior, keep)
         shares = self._shares(x, errors, n_theta, n_zeta) if budget else None
-        mean = moments[0] * scale + shift
-        epistemic, aleatoric = np.sqrt(np.maximum(moments[1:], 0)) * scale
-        labels = self.likelihood.labels(scale, mean.shape, y_err, self.pool)
+        labels = self.likelihood.labels(self.y_scaler.scale, mean.shape, y_err, self.pool)
         known_of_fit = self.record.y_err_median
 
         def shaped(values: NDArray[Any]) -> NDArray[Any]:
@@ -233,7 +221,7 @@ class FittedModel:
             epistemic=shaped(epistemic),
             aleatoric=shaped(aleatoric),
             noise=shaped(labels.std),
-            draws=shaped(np.concatenate(kept, axis=1)) if keep else None,
+            draws=None if draws is None else shaped(draws),
             index=index,
             output_names=self.names.outputs,
             shares=shares if shares is None or self.names.has_columns else shares[:, 0],
@@ -248,6 +236,24 @@ class FittedModel:
         noise = random.standard_normal((len(x), n_draws, zeta.n_base))
         drawn: Array = zeta.draw(torch.from_numpy(noise)).transpose(0, 1).numpy()
         return drawn
+
+    def _sampled(
+        self, x: Array, errors: Array, sampler: FunctionSampler, posterior: WeightPosterior, keep: bool
+    ) -> tuple[Array, Array, Array, Array | None]:
+        """Mean, epistemic and aleatoric part of f, `rows x n_y`, and draws `n x rows x n_y`, in units of y."""
+        moments = np.empty((3, len(x), self.n_outputs))
+        kept: list[Array] = []
+        shift, scale = self.y_scaler.shift, self.y_scaler.scale
+        # TF32 would move f by its 2,000th part, more than some uncertainties; training can do with it.
+        with matmul_precision(posterior.parameters[0].device, "float32"):
+            for rows, inputs in self._chunks(x, errors, sampler.chunk_rows, posterior):
+                found, draws = sampler.sample(inputs, keep)
+                moments[:, rows] = torch.stack([found.mean, found.epistemic, found.aleatoric]).cpu().numpy()
+                if draws is not None:
+                    kept.append(draws.cpu().numpy() * scale + shift)
+        _check_finite(moments)
+        epistemic, aleatoric = np.sqrt(np.maximum(moments[1:], 0)) * scale
+        return moments[0] * scale + shift, epistemic, aleatoric, np.concatenate(kept, axis=1) if keep else None
 
     def _shares(self, x: Array, errors: Array, n_theta: int, n_zeta: int) -> Array:
         """The shares of each feature in the aleatoric part, `rows x n_y x n_x`; NaN where there is no error."""

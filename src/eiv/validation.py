@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +85,13 @@ def check(name: str, value: object, constraint: Constraint) -> None:
 def check_option(name: str, value: object, known: Sequence[str]) -> None:
     """Raise a ValueError that lists the `known` options where `value` is not among them."""
     check(name, value, option(*known))
+
+
+def check_among(name: str, given: Iterable[str], known: Sequence[str] | Mapping[str, Any]) -> None:
+    """Raise a ValueError that lists what is `known` where one of the words `given` is not."""
+    for word in given:
+        if word not in known:
+            raise ValueError(f"{name} must be among {', '.join(map(repr, known))}; got {word!r}.")
 
 
 def check_level(name: str, level: float) -> None:

@@ -142,8 +142,7 @@ def check_plausible(
 
     """
     stds = standard_deviations(x_err)
-    names = range(x.shape[1]) if feature_names is None else map(str, feature_names)
-    labels = [f"column {label!r}" for label in names]
+    labels = _labels(x.shape[1], feature_names)
     noisy = np.flatnonzero(stds.any(0)).tolist()
     few = [j for j in noisy if np.count_nonzero(stds[:, j]) < _FEW * len(stds)]
     _warn_where(
@@ -182,8 +181,8 @@ def check_plausible_labels(y: Array, y_err: Array, output_names: Sequence[str] |
         >>> check_plausible_labels(y, np.full((50, 1), 0.1))
 
     """
-    names = range(y.shape[1]) if output_names is None else output_names
-    tests = [(f"column {name!r}", _tests(y[:, k], y_err[:, k])) for k, name in enumerate(names)]
+    labels = _labels(y.shape[1], output_names)
+    tests = [(label, _tests(y[:, k], y_err[:, k])) for k, label in enumerate(labels)]
     _warn_where(
         [_numbers(label, test.most) for label, test in tests if test.impossible],
         "y_err is beyond the spread of y in {}: errors alone would scatter the labels more than that, even if f were "
@@ -228,6 +227,10 @@ def errors_go_with(x: Array, errors: Array) -> str:
         if (sign * rho if sign else abs(rho)) >= least:
             return f"rank correlation {rho:.2f} of errors and {what}"
     return ""
+
+
+def _labels(n_columns: int, names: Sequence[str] | None) -> list[str]:
+    return [f"column {name!r}" for name in (range(n_columns) if names is None else map(str, names))]
 
 
 class _Tests(NamedTuple):

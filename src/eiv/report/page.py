@@ -70,18 +70,7 @@ def write_model_page(
     on_step("predicting")
     outputs, where = _outputs(model, header, sample)
     on_step("drawing")
-    parts, learned = [], _is_learned(header, sample)
-    for i, output in enumerate(outputs):
-        found = [sections.curves_section(output, model)]
-        if output.labels is not None:
-            found.append(sections.calibration_section(output, output.labels, learned))
-            found.append(sections.residuals_section(output, output.labels))
-        found.append(sections.budget_section(output, where))
-        parts += found if len(outputs) == 1 else [_named(section, i, output.name) for section in found]
-    if sample is not None:
-        parts.append(sections.ranges_section(outputs, sample, model))
-    parts.append(sections.training_section(model))
-    parts.append(_provenance(header, provenance))
+    parts = _sections(model, outputs, sample, where, learned=_is_learned(header, sample))
     names = " and ".join(output.name for output in outputs)
     write_page(
         path,
@@ -91,8 +80,25 @@ def write_model_page(
         subject=_subject(sample),
         summary=_summary(model, header, outputs, sample, where),
         notice=_notice(header, outputs, sample),
-        sections=parts,
+        sections=[*parts, _provenance(header, provenance)],
     )
+
+
+def _sections(
+    model: EiVRegressor, outputs: Sequence[Output], sample: Sample | None, where: str, *, learned: bool
+) -> list[Section]:
+    """Those of each output, of the rows and of the training; `learned` is whether the rows are those of the fit."""
+    parts: list[Section] = []
+    for i, output in enumerate(outputs):
+        found = [sections.curves_section(output, model)]
+        if output.labels is not None:
+            found.append(sections.calibration_section(output, output.labels, learned))
+            found.append(sections.residuals_section(output, output.labels))
+        found.append(sections.budget_section(output, where))
+        parts += found if len(outputs) == 1 else [_named(section, i, output.name) for section in found]
+    if sample is not None:
+        parts.append(sections.ranges_section(outputs, sample, model))
+    return [*parts, sections.training_section(model)]
 
 
 def _outputs(model: EiVRegressor, header: Mapping[str, Any], sample: Sample | None) -> tuple[list[Output], str]:

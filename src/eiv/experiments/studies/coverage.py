@@ -24,6 +24,7 @@ from eiv.experiments.studies.limits import best_prediction, smallest_rmse
 from eiv.experiments.studies.results import collect_units
 from eiv.metrics import coverage, rmse
 from eiv.training.settings import settings_for
+from eiv.validation import check_among
 
 __all__ = ["LEVELS", "METHODS", "CoverageUnit", "study_coverage"]
 
@@ -195,10 +196,8 @@ def study_coverage(
         >>> study_coverage(Path("study"), n_realisations=1, n_networks=1)  # doctest: +SKIP
 
     """
-    for name, known, given in (("methods", METHODS, methods), ("problems", SIMULATED, problems)):
-        for word in given:
-            if word not in known:
-                raise ValueError(f"{name} must be among {', '.join(map(repr, known))}; got {word!r}.")
+    check_among("methods", methods, METHODS)
+    check_among("problems", problems, SIMULATED)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     units = [

@@ -16,9 +16,8 @@ from eiv.experiments.paper.claims import Condition, Verdict
 from eiv.experiments.paper.report import training_table
 from eiv.experiments.studies.coverage import LEVELS, METHODS, N_TEST, TABLE, UNITS
 from eiv.experiments.studies.goals import GOALS, OURS, PAPER, Goal, summarise
-from eiv.experiments.studies.page import Drawing, Section, StudyPage, provenance_table, write_study_page
-from eiv.experiments.studies.results import read_remarks, read_tables
-from eiv.plotting import COLOURS, LINES, MARKERS, new_figure, styled
+from eiv.experiments.studies.page import Drawing, Section, StudyPage, provenance_table, what_is_missing, write_page_of
+from eiv.plotting import COLOURS, LINES, MARKERS, new_figure
 from eiv.report.pages import Cell, HtmlTable
 
 if TYPE_CHECKING:
@@ -93,10 +92,7 @@ def write_coverage_page(folder: Path, out: Path | None = None) -> Path:
         >>> write_coverage_page(Path("study"), Path("docs/coverage.md"))  # doctest: +SKIP
 
     """
-    table, units = read_tables(folder, "coverage", (TABLE, UNITS))
-    with styled():
-        page = _page(table, units, read_remarks(folder))
-    return write_study_page(page, out or folder / "report.html")
+    return write_page_of("coverage", (TABLE, UNITS), _page, folder, out)
 
 
 def _page(table: pd.DataFrame, units: pd.DataFrame, remarks: Sequence[str]) -> StudyPage:
@@ -131,7 +127,7 @@ def _notice(table: pd.DataFrame, units: pd.DataFrame) -> str:
     parts += [
         f"{n} instead of {whole} {what}" for n, (what, whole) in zip(fewest, FULL.items(), strict=True) if n < whole
     ]
-    return f"This is not the whole study: {'; '.join(parts)}." if parts else ""
+    return what_is_missing(parts)
 
 
 def _goals(summary: pd.DataFrame) -> Section | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eiv.plotting import save
+from eiv.experiments.studies.results import read_remarks, read_tables
+from eiv.plotting import save, styled
 from eiv.report.pages import Cell, HtmlFigure, HtmlTable, write_page
 
 if TYPE_CHECKING:
@@ -86,6 +87,34 @@ class StudyPage:
     lead: str
     sections: Sequence[Section]
     notice: str = ""
+
+
+def write_page_of(
+    study: str,
+    names: tuple[str, str],
+    made: Callable[[pd.DataFrame, pd.DataFrame, list[str]], StudyPage],
+    folder: Path,
+    out: Path | None,
+) -> Path:
+    """Write the page of a study from the tables in its folder, without training.
+
+    Args:
+        study: its name, as in `eiv study NAME`.
+        names: of the files of its two tables.
+        made: what makes the page of both tables and of remarks.
+        folder: of the study.
+        out: the page, `report.html` in the folder by default; Markdown where it ends in .md.
+
+    """
+    table, units = read_tables(folder, study, names)
+    with styled():
+        page = made(table, units, read_remarks(folder))
+    return write_study_page(page, out or folder / "report.html")
+
+
+def what_is_missing(parts: Sequence[str]) -> str:
+    """The notice of a run that leaves out parts of its study; an empty text where it is whole."""
+    return f"This is not the whole study: {'; '.join(parts)}." if parts else ""
 
 
 def write_study_page(page: StudyPage, path: Path) -> Path:

@@ -25,6 +25,7 @@ from eiv.experiments.studies.results import collect_units
 from eiv.metrics import crps, interval_score, nll
 from eiv.posteriors import FAMILIES
 from eiv.training.diagnostics import LooseBoundWarning
+from eiv.validation import check_among
 
 __all__ = ["DATA_SETS", "PosteriorUnit", "study_posteriors"]
 
@@ -210,10 +211,8 @@ def study_posteriors(
         >>> study_posteriors(Path("study"), data_sets=["linear"], epochs_share=0.1)  # doctest: +SKIP
 
     """
-    for name, known, given in (("data_sets", DATA_SETS, data_sets), ("families", FAMILIES, families)):
-        for word in given:
-            if word not in known:
-                raise ValueError(f"{name} must be among {', '.join(map(repr, known))}; got {word!r}.")
+    check_among("data_sets", data_sets, DATA_SETS)
+    check_among("families", families, FAMILIES)
     for name, number in (("n_networks", n_networks), ("n_ensembles", n_ensembles)):
         if number is not None and number < 1:
             raise ValueError(f"{name} must be at least 1, got {number}.")

@@ -12,10 +12,9 @@ import pandas as pd
 from eiv.datasets import SIMULATED
 from eiv.experiments.paper.report import training_table
 from eiv.experiments.paper.settings import METHODS
-from eiv.experiments.studies.page import Drawing, Section, StudyPage, provenance_table, write_study_page
+from eiv.experiments.studies.page import Drawing, Section, StudyPage, provenance_table, what_is_missing, write_page_of
 from eiv.experiments.studies.posteriors import DATA_SETS, MEMBERS, SCORES, TABLE, UNITS
-from eiv.experiments.studies.results import read_remarks, read_tables
-from eiv.plotting import COLOURS, LABELS, MARKERS, new_figure, styled
+from eiv.plotting import COLOURS, LABELS, MARKERS, new_figure
 from eiv.posteriors import FAMILIES
 from eiv.report.pages import Cell, HtmlTable
 
@@ -48,10 +47,7 @@ def write_posteriors_page(folder: Path, out: Path | None = None) -> Path:
         >>> write_posteriors_page(Path("study"), Path("docs/posteriors.md"))  # doctest: +SKIP
 
     """
-    table, units = read_tables(folder, "posteriors", (TABLE, UNITS))
-    with styled():
-        page = _page(table, units, read_remarks(folder))
-    return write_study_page(page, out or folder / "report.html")
+    return write_page_of("posteriors", (TABLE, UNITS), _page, folder, out)
 
 
 def _page(table: pd.DataFrame, units: pd.DataFrame, remarks: Sequence[str]) -> StudyPage:
@@ -99,7 +95,7 @@ def _notice(table: pd.DataFrame, units: pd.DataFrame) -> str:
         parts.append(f"{fewest} networks instead of {_FEW_NETWORKS} for some of the rows")
     if share < 1:
         parts.append(f"with {share:.2g} of the paper's epochs, so that scores are not those of trained networks")
-    return f"This is not the whole study: {'; '.join(parts)}." if parts else ""
+    return what_is_missing(parts)
 
 
 def _is_timed(table: pd.DataFrame) -> bool:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from eiv.experiments.studies.random_inputs import CutColumns, NormalMixture, Zetas
 
-__all__ = ["ERRORS", "SHAPES", "ZETAS", "Limit", "RandomProblem", "Ridges", "Rows", "random_problem"]
+__all__ = ["ERRORS", "SHAPES", "ZETAS", "DrawnRows", "Limit", "RandomProblem", "Ridges", "random_problem"]
 
 Array = NDArray[np.float64]
 SHAPES = ("plane", "smooth", "wiggly", "stepped", "direction")
@@ -73,7 +73,7 @@ class Ridges:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class DrawnRows:
     r"""Rows of a problem, in its units.
 
     .. math:: x = \zeta + \varepsilon_x, \qquad y = g(\zeta) + \varepsilon_y
@@ -188,7 +188,7 @@ class RandomProblem:
             f"{reliable:.2f}, σ_y {self.y_noise:.2f}"
         )
 
-    def draw(self, n_rows: int, stream: Literal["training", "test"]) -> Rows:
+    def draw(self, n_rows: int, stream: Literal["training", "test"]) -> DrawnRows:
         """Rows of one of two independent streams; fewer rows are not the first ones of more."""
         random = _random(self.seed, stream)
         zeta = self.zetas.draw(n_rows, random)
@@ -197,9 +197,9 @@ class RandomProblem:
         truth = self.y_offset + self.y_scale * self.g(zeta)
         noise = self.y_scale * self.y_noise * random.standard_normal(n_rows)
         X = self.offset + self.scale * (zeta + std * error)
-        return Rows(X, self._given_form(std), truth + noise, self.offset + self.scale * zeta, truth)
+        return DrawnRows(X, self._given_form(std), truth + noise, self.offset + self.scale * zeta, truth)
 
-    def limit(self, rows: Rows, n_draws: int = N_LIMIT) -> Limit:
+    def limit(self, rows: DrawnRows, n_draws: int = N_LIMIT) -> Limit:
         """Mean and variance of g(zeta) given x, in units of y, under the true distribution of zeta.
 
         They are means over draws of zeta given x: from a mixture of normals in closed form, by inversion column by

@@ -12,13 +12,12 @@ import pandas as pd
 from eiv.datasets import REAL
 from eiv.experiments.paper.claims import Verdict
 from eiv.experiments.studies.coverage_page import LOG, TOWARDS_ONE
-from eiv.experiments.studies.page import Drawing, Section, StudyPage, write_study_page
+from eiv.experiments.studies.page import Drawing, Section, StudyPage, what_is_missing, write_page_of
 from eiv.experiments.studies.real_tables import MEASURED
-from eiv.experiments.studies.results import read_remarks, read_tables
 from eiv.experiments.studies.rivals import OPTIONAL, RIVALS
 from eiv.experiments.studies.tables import KEPT_SEEDS, N_TEST, TABLE, UNITS
 from eiv.experiments.studies.tables_goals import GOALS, NOISY_SHARE, OURS, by_problem, noisy_problems
-from eiv.plotting import COLOURS, FEATURES, MARKERS, new_figure, styled
+from eiv.plotting import COLOURS, FEATURES, MARKERS, new_figure
 from eiv.report.pages import Cell, HtmlTable
 
 if TYPE_CHECKING:
@@ -57,10 +56,7 @@ def write_tables_page(folder: Path, out: Path | None = None) -> Path:
         >>> write_tables_page(Path("study"), Path("docs/tables.md"))  # doctest: +SKIP
 
     """
-    table, units = read_tables(folder, "tables", (TABLE, UNITS))
-    with styled():
-        page = _page(table, units, read_remarks(folder))
-    return write_study_page(page, out or folder / "report.html")
+    return write_page_of("tables", (TABLE, UNITS), _page, folder, out)
 
 
 def _page(table: pd.DataFrame, units: pd.DataFrame, remarks: Sequence[str]) -> StudyPage:
@@ -102,7 +98,7 @@ def _notice(table: pd.DataFrame, units: pd.DataFrame) -> str:
             parts.append(f"without the {what} {', '.join(gone)}")
     if units["most_rows"].notna().any():
         parts.append(f"{units['most_rows'].min():.0f} rows at most to train with")
-    return f"This is not the whole study: {'; '.join(parts)}." if parts else ""
+    return what_is_missing(parts)
 
 
 def _goals(table: pd.DataFrame) -> Section:

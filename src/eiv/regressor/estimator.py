@@ -1,15 +1,15 @@
-"""`EiVRegressor`, the scikit-learn front door."""
+"""`EiVRegressor`: a model of one table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
@@ -27,7 +27,7 @@ from eiv.prediction import Prediction
 from eiv.training.fitting import Spec, Table, device_of, family_of, fit_stack, input_prior_of
 from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
-__all__ = ["EiVRegressor", "fit_splits"]
+__all__ = ["EiVRegressor"]
 
 Array = NDArray[np.float64]
 
@@ -616,74 +616,6 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 "be given too (X_err=0 where they are exact)."
             )
         return np.asarray(self.x_err_)[None]
-
-
-def fit_splits(
-    model: EiVRegressor,
-    X: Any,
-    y: Any,
-    splits: Sequence[ArrayLike],
-    X_err: Any = None,
-    y_err: Any = None,
-    *,
-    on_progress: Callable[[float], None] | None = None,
-) -> list[EiVRegressor]:
-    r"""Fit a copy of `model` on each of several choices of rows, all of them together as one stack of networks.
-
-    .. math:: \phi_s = \mathrm{Algorithm\ 1}(\mathcal{D}_s), \qquad s = 1 \dots S
-
-    The models come out as if each had been fitted alone on its rows with its own `random_state`, but sooner.
-
-    Args:
-        model: the settings; it is not fitted itself.
-        X: `rows x n_x`.
-        y: `rows` or `rows x n_y`.
-        splits: for each fit the positions of its rows.
-        X_err: as for `EiVRegressor.fit`.
-        y_err: as for `EiVRegressor.fit`.
-        on_progress: called with the share of the work that is done, at the end of epochs (on a GPU, some times a
-            second).
-
-    Returns:
-        One fitted model a split, with its own `random_state`.
-
-    Examples:
-        >>> X, y = np.random.default_rng(0).normal(size=(2, 60))
-        >>> splits = [range(0, 40), range(20, 60)]
-        >>> models = fit_splits(EiVRegressor(0.1, epochs=2, random_state=0), X[:, None], y, splits)
-        >>> [m.predict([[0.0]]).shape for m in models]
-        [(1,), (1,)]
-
-    """
-    v.check_same_rows(X=X, y=y)
-    random = check_random_state(model.random_state)
-    whole = clone(model)._check_table(X, y, X_err, y_err)  # noqa: SLF001
-    per_row = X_err is not None and len(whole.x_err) > 1
-    models, tables = [], []
-    for split in splits:
-        if isinstance(split, tuple):
-            raise ValueError(
-                "splits must hold the rows to fit on, one array per fit; got a tuple, as from KFold.split."
-            )
-        rows = np.asarray(split)
-        errors = whole.x_err[rows] if per_row else X_err
-        y_errors = None if whole.y_err is None else whole.y_err[rows]
-        fitted = clone(model).set_params(random_state=int(random.randint(2**31)))
-        some_x, some_y = _safe_indexing(X, rows), _safe_indexing(y, rows)
-        tables.append(fitted._check_table(some_x, some_y, errors, y_errors, is_part=True))  # noqa: SLF001
-        models.append(fitted)
-    sizes = sorted({len(table.x) for table in tables})
-    for done, n_rows in enumerate(sizes):
-        chosen = [i for i, table in enumerate(tables) if len(table.x) == n_rows]
-
-        def report(share: float, done: int = done) -> None:
-            if on_progress is not None:
-                on_progress((done + share) / len(sizes))
-
-        found = fit_stack([models[i]._spec() for i in chosen], [tables[i] for i in chosen], report)  # noqa: SLF001
-        for i, fitted_model in zip(chosen, found, strict=True):
-            models[i].model_ = fitted_model
-    return models
 
 
 def _named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

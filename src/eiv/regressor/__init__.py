@@ -1,0 +1,6 @@
+"""The scikit-learn front door."""
+
+from eiv.regressor.estimator import EiVRegressor
+from eiv.regressor.splits import fit_splits
+
+__all__ = ["EiVRegressor", "fit_splits"]
