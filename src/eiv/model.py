@@ -16,6 +16,7 @@ from torch import Tensor
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import network_seeds
 from eiv.inputs import InputPrior, ZetaPosterior
+from eiv.inputs.errors import times
 from eiv.inputs.own import standardised
 from eiv.likelihoods import Likelihood
 from eiv.posteriors import WeightPosterior
@@ -69,6 +70,7 @@ class Record:
         y_err_median: `n_y`, the median of the known errors of labels that are above zero; 0 without any.
         zeta_ess: the effective sample size of the zetas of a row; None for exact inputs.
         bound_gap: how far the bound is off for want of zetas, in nats per row; None for exact inputs.
+        evidence: of a network of cosines, the logarithm of the density of the labels that its kernel was found from.
 
     Examples:
         >>> from eiv import EiVRegressor
@@ -85,6 +87,7 @@ class Record:
     y_err_median: Array
     zeta_ess: float | None = None
     bound_gap: float | None = None
+    evidence: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +166,7 @@ class FittedModel:
         return network_seeds(self.seed, self.n_networks)
 
     def zeta_posterior(self, x: Array, errors: Array, device: torch.device, dtype: torch.dtype) -> ZetaPosterior:
-        """The posterior of zeta given x in the units that the networks see: `rows x n_x`."""
+        """The posterior of zeta given x with these `errors`, in the units that the networks see: `rows x n_x`."""
         return standardised_zetas(self.input_prior, self.x_scaler, x, errors).to(device, dtype)
 
     def for_predictions(self) -> WeightPosterior:
@@ -190,7 +193,7 @@ class FittedModel:
 
         Args:
             x: `rows x n_x`.
-            errors: of x, in a form of `eiv.inputs.errors`.
+            errors: of x as they are stated, in a form of `eiv.inputs.errors`.
             y_err: `rows x n_y`, known errors of labels, or None.
             n_draws: thetas per network, and zetas for each block of them; as in the settings by default.
             method: "unbiased" or "literal".
@@ -203,6 +206,7 @@ class FittedModel:
 
         """
         n_theta, n_zeta = n_draws or (self.settings.n_theta, min(self.settings.n_zeta or MOST_ZETAS, MOST_ZETAS))
+        errors = times(errors, self.settings.x_err_factor)
         n_zeta = n_zeta if errors.any() else 1
         posterior = self.for_predictions()
         sampler: FunctionSampler = SAMPLERS[method](posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
@@ -232,7 +236,8 @@ class FittedModel:
 
     def draw_zeta(self, x: Array, errors: Array, n_draws: int, random: np.random.Generator) -> Array:
         """Draw true inputs given the measured ones, in the units of X: `n_draws x rows x n_x`."""
-        zeta = self.input_prior.posterior(torch.tensor(x), torch.tensor(errors))
+        taken = times(errors, self.settings.x_err_factor)
+        zeta = self.input_prior.posterior(torch.tensor(x), torch.tensor(taken))
         noise = random.standard_normal((len(x), n_draws, zeta.n_base))
         drawn: Array = zeta.draw(torch.from_numpy(noise)).transpose(0, 1).numpy()
         return drawn

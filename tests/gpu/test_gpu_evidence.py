@@ -8,8 +8,8 @@ import torch
 
 from eiv import EiVRegressor
 from eiv.inputs.zeta import ZetaMixture
-from eiv.training.evidence.features import Family, Inputs
 from eiv.training.evidence.density import log_evidence
+from eiv.training.evidence.features import Family, Inputs
 from eiv.training.evidence.solution import Labels, solve
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")]

@@ -13,9 +13,13 @@ from eiv import EiVRegressor, MixturePrior, SuspiciousErrorWarning
 from eiv.inputs import ZetaNormal, ZetaPosterior
 from eiv.inputs.zeta import ZetaMixture
 from eiv.metrics import coverage, rmse
+from eiv.training import choosing
+from eiv.training.evidence import density as density_module
 from eiv.training.evidence import features as features_module
-from eiv.training.evidence.features import Family, Inputs
+from eiv.training.evidence import pool as pool_module
 from eiv.training.evidence.density import log_evidence
+from eiv.training.evidence.features import Family, Inputs
+from eiv.training.evidence.search import Found, evaluated
 from eiv.training.evidence.solution import Labels, solve
 from eiv.training.settings import settings_for
 
@@ -151,7 +155,7 @@ def test_blocks_make_no_difference(monkeypatch):
     values, y = values_of(some), torch.randn(50, 1, generator=torch.Generator().manual_seed(6), dtype=F64)
     draws, labels = some.draws(y), Labels(y, torch.zeros_like(y))
     whole = solve(some, values, draws, inputs, labels)
-    monkeypatch.setattr(features_module, "_BLOCK_VALUES", 7 * some.n_features * inputs.n_nodes)
+    monkeypatch.setitem(features_module._BLOCK_VALUES, "cpu", 7 * some.n_features * inputs.n_nodes)
     assert not inputs.fits(some.n_features)
     for part, expected in zip(
         dataclasses.astuple(solve(some, values, draws, inputs, labels)), dataclasses.astuple(whole), strict=True
@@ -320,7 +324,7 @@ def test_progress_is_reported(capsys):
         ({}, "cosine"),
         ({"n_theta": 10}, "cosine"),
         ({"x_err": None}, "paper"),
-        ({"x_err": [0.4, 0.0]}, "paper"),
+        ({"x_err": [0.4, 0.0]}, "cosine"),
         ({"hidden_units": 8}, "paper"),
         ({"epochs": 1}, "paper"),
         ({"posterior": "ensemble", "n_networks": 2}, "paper"),
@@ -334,19 +338,84 @@ def test_which_network_it_is_unless_one_is_asked_for(arguments, kind):
     assert settings_for(params, 100, n_noisy).network == kind
 
 
-def test_many_rows_or_noisy_features_have_the_other_network():
+def test_many_noisy_features_have_the_other_network():
     params = EiVRegressor(0.4).get_params()
-    assert [settings_for(params, n_rows, 2).network for n_rows in (5000, 5001)] == ["cosine", "paper"]
     assert [settings_for(params, 100, n_noisy).network for n_noisy in (50, 51)] == ["cosine", "paper"]
 
 
-def test_errors_that_the_labels_do_not_bear_out_are_warned_about():
+@pytest.mark.parametrize("factor", [None, 1.0])
+def test_errors_that_the_labels_contradict_are_taken_as_less(factor):
     """Errors of three quarters of the spread are stated where there are none: labels scatter by far less."""
     X, y, _, _ = table(300, 2, x_err=0.0)
-    with pytest.warns(SuspiciousErrorWarning, match=r"more probable if the errors of X were ignored .*x_err=None"):
-        EiVRegressor(0.75, **COSINE).fit(X, y)
+    taken = r" So they are .* in predictions" if factor is None else r"\. Check"
+    with pytest.warns(
+        SuspiciousErrorWarning, match=rf"The labels contradict the errors of X: .*more probable.*{taken}"
+    ):
+        model = EiVRegressor(0.75, x_err_factor=factor, **COSINE).fit(X, y)
+    assert (model.x_err_factor_ < 1) == (factor is None)
+    np.testing.assert_array_equal(model.x_err_, 0.75)  # as stated
+    if factor is None:  # 0.75 at prediction are so many times as little, too
+        alone = EiVRegressor(0.75 * model.x_err_factor_, x_err_factor=1, **COSINE).fit(X, y)
+        np.testing.assert_allclose(model.predict(X, X_err=0.75), alone.predict(X), rtol=1e-6)
 
 
 def test_errors_that_are_right_are_not_warned_about(recwarn):
     EiVRegressor(0.4, **COSINE).fit(*table(300, 2)[:2])
     assert not recwarn.list
+
+
+def test_derivatives_of_the_density_are_those_of_torch():
+    random = torch.Generator().manual_seed(0)
+    means, noise, y = (torch.rand(9, n, generator=random, dtype=F64).requires_grad_(n < 5) for n in (4, 2, 2))
+    assert torch.autograd.gradcheck(density_module._LogDensity.apply, (means, noise + 0.1, y.detach()))
+
+
+def test_a_pool_has_the_mean_and_the_covariance_of_its_kernels(monkeypatch):
+    """With as many pairs as values, and a density that is normal, as `log_prior` is: what the prior says."""
+    some = Family(1, 1, 0, 8, seed=3)
+    zeta = ZetaNormal(torch.zeros(5, 1, dtype=F64), torch.zeros(1, 1, dtype=F64))
+    labels = Labels(torch.zeros(5, 1, dtype=F64), torch.zeros(5, 1, dtype=F64))
+    monkeypatch.setattr(pool_module, "log_evidence", lambda *_: torch.zeros((), dtype=F64, requires_grad=True))
+    monkeypatch.setattr(pool_module, "evaluated", lambda family, flat, *_: Found(family, flat, 0.0, None))
+    mean = torch.tensor([0.0, 0.0, -1.0, -2.0], dtype=F64)  # of the prior
+    best = evaluated(some, mean, Inputs(zeta), labels, None)
+    flats = torch.stack([each.flat for each in pool_module.pool_of(best, Inputs(zeta), labels, None)])
+    torch.testing.assert_close(flats.mean(0), mean)
+    gaps = flats - mean
+    torch.testing.assert_close(gaps.T @ gaps / len(gaps), torch.tensor([1.5, 2.0, 2.0, 2.0], dtype=F64).square().diag())
+    known = torch.stack([each.flat for each in pool_module.pool_of(best, Inputs(zeta), labels, torch.ones(1))])
+    assert (known[:, -1] == mean[-1]).all()
+    assert (known[:, :-1] != mean[:-1]).any()
+
+
+def test_a_kernel_that_the_rows_rule_out_is_not_in_a_pool(monkeypatch):
+    """Ways of which less than a third is allowed are halved twice; those of which nothing is end at the best kernel."""
+    best = Found(None, torch.zeros(4, dtype=F64), 0.0, None)
+    for allowed, share in ((0.3, 0.25), (0.0, 0.0)):
+
+        def found(family, flat, *_, allowed=allowed):
+            return Found(family, flat, 0.0 if flat.norm() <= allowed * 2 else -1e9, None)
+
+        monkeypatch.setattr(pool_module, "evaluated", found)
+        torch.testing.assert_close(
+            pool_module._member(best, torch.ones(4, dtype=F64), None, None).flat, best.flat + share
+        )
+
+
+def test_of_a_large_table_the_network_that_does_better_is_taken(monkeypatch):
+    """With the limit of rows at 100: cosines learn from so many, layers from nine tenths, but nothing in one epoch."""
+    monkeypatch.setattr(choosing, "_MOST_ROWS", 100)
+    X, y, _, _ = table(300, 2)
+    fitted, original = [], choosing.fit_stack
+
+    def recorded(specs, tables, *rest):
+        specs = [each.given(epochs=1) if each.arguments["network"] == "paper" else each for each in specs]
+        fitted.extend((each.arguments["network"], len(rows.x)) for each, rows in zip(specs, tables, strict=True))
+        return original(specs, tables, *rest)
+
+    monkeypatch.setattr(choosing, "fit_stack", recorded)
+    model = EiVRegressor(0.4, random_state=0).fit(X, y)
+    assert fitted == [("cosine", 100), ("paper", 270)]
+    assert model.settings_.network == "cosine"
+    monkeypatch.setattr(choosing, "_log_density", lambda model, held_out: model.settings.network == "paper")
+    assert EiVRegressor(0.4, random_state=0).fit(X, y).settings_.network == "paper"

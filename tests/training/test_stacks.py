@@ -33,8 +33,8 @@ def spec(place, penalty=None, factor=None, **arguments):
         "n_theta": 10, "n_networks": 2, "dtype": "float64", "device": "cpu", "recipe": "paper", "verbose": False,
     }  # fmt: skip
     settings["weight_penalty"] = PENALTIES[place] if penalty is None else penalty
-    chosen = EiVRegressor(**settings | arguments).get_params(deep=False)
-    return Spec(chosen, SEEDS[place], FACTORS[place] if factor is None else factor)
+    settings["x_err_factor"] = FACTORS[place] if factor is None else factor
+    return Spec(EiVRegressor(**settings | arguments).get_params(deep=False), SEEDS[place])
 
 
 def table(errors=ERRORS):
@@ -113,13 +113,20 @@ def test_the_factor_is_that_of_standard_deviations(errors):
     (expected,) = fit_stack([spec(0, factor=1.0)], [table(errors / (4 if errors.ndim == 3 else 2))])
     for name, value in parameters(found).items():
         torch.testing.assert_close(value, parameters(expected)[name])
-    np.testing.assert_allclose(found.record.x_err_median, expected.record.x_err_median)
+    prediction, wanted = (
+        model.predict(X_NEW, np.tile(each, (len(X_NEW), 1, 1)) if each.ndim == 3 else each[:1])
+        for model, each in ((found, errors), (expected, errors / (4 if errors.ndim == 3 else 2)))
+    )
+    np.testing.assert_allclose(prediction.aleatoric, wanted.aleatoric)
+    np.testing.assert_allclose(found.record.x_err_median, np.sqrt(np.diag(COVARIANCE[0])))  # as it is stated
 
 
-@pytest.mark.parametrize("factor", [0.0, -1.0, np.inf, np.nan])
-def test_factors_that_leave_no_errors_are_refused(factor):
-    with pytest.raises(ValueError, match="x_err_factor must be above 0"):
-        fit_stack([spec(0, factor=factor)], [table()])
+def test_a_factor_of_zero_ignores_the_errors():
+    (found,) = fit_stack([spec(0, factor=0.0)], [table()])
+    (expected,) = fit_stack([spec(0, factor=1.0)], [table(0 * ERRORS)])
+    for name, value in parameters(found).items():
+        torch.testing.assert_close(value, parameters(expected)[name])
+    assert not found.predict(X_NEW, ERRORS).aleatoric.any()
 
 
 @pytest.mark.parametrize(

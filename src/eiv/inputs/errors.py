@@ -134,6 +134,11 @@ def named_errors(name: str, x_err: Any, feature_names: Sequence[str] | None) -> 
     return in_feature_order(name, x_err, feature_names)
 
 
+def times(x_err: Array, factor: float) -> Array:
+    """Errors `factor` times as large, in the same form of `check_x_err`."""
+    return x_err * (factor if x_err.ndim == 2 else factor**2)
+
+
 def standard_deviations(x_err: Array) -> Array:
     """The errors of single features, `(1 or rows) x n_x`, from either form of `check_x_err`."""
     return x_err if x_err.ndim == 2 else np.sqrt(np.diagonal(x_err, axis1=-2, axis2=-1))

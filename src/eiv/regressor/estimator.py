@@ -24,7 +24,8 @@ from eiv.likelihoods import Likelihood, NoiseRule
 from eiv.model import MOST_ZETAS, SAMPLERS, FittedModel, Names
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import Prediction
-from eiv.training.fitting import Spec, Table, device_of, family_of, fit_stack, input_prior_of
+from eiv.training.choosing import fit_models
+from eiv.training.fitting import Spec, Table, device_of, family_of, input_prior_of
 from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
 __all__ = ["EiVRegressor"]
@@ -54,6 +55,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         input_prior: what is believed of the true input before x is seen: "flat" (Lemma 1); "normal" (appendix A.2 with
             mean and covariance learned from X and its errors); "mixture" (a Gaussian mixture, learned likewise; the
             default); or an object such as `eiv.NormalPrior(std, mean)`, `eiv.MixturePrior` or `eiv.LearnedPrior`.
+        x_err_factor: what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to
+            ignore them, or "auto" (the default): 1, or with network="cosine" a half, a quarter or 0 of it where the
+            labels contradict errors of the stated size (by a factor of e^5, with a warning).
         zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
             "sobol", "informed" (of `n_zeta` candidates those that explain y), "gauss_hermite" (`n_zeta` nodes along
             each of three noisy features at most), "interpolated" (one noisy feature, f straight between `n_zeta`
@@ -68,9 +72,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         network: the kind of network: "paper", hidden layers of leaky ReLU, trained by steps; "cosine", one layer of
             `hidden_units` cosines, a Gaussian process in the limit, whose length scales, strength and sigma_y are those
             that make the labels most probable, without steps and without held-out rows; or "auto" (the default):
-            "cosine" where two to 50 features are noisy, up to 5,000 rows, and no argument is given that only the other
-            one has.
-        hidden_units: h of the paper's network, 128 by default; cosines of the other, 384 by default, more from 6,000
+            "cosine" where 1 to 50 features are noisy and no argument is given that only the other one has; of more than
+            3,000 rows, the kind that does better on rows held out.
+        hidden_units: h of the paper's network, 128 by default; cosines of the other, 256 by default, more from 4,000
             rows on.
         n_hidden: its number of hidden layers; 4 by default.
         dropout: p of the paper's network, for the dropout families; where rates are learned, or weights are normal,
@@ -97,7 +101,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             paper.
         n_zeta: L, draws of the true input per row in training. A prediction takes as many for each of its blocks, five
             at most.
-        n_theta: K, draws of the weights per network in a prediction; 100 by default.
+        n_theta: K, draws of the weights per network in a prediction; 100 by default, 40 for each network of cosines.
         n_networks: networks that are trained and whose draws are pooled.
         standardise: whether X and y are brought to mean 0 and standard deviation 1 first, and their errors with them.
         device: "auto" (a GPU where there is one), "cpu", "cuda" or "cuda:N".
@@ -116,6 +120,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         model_: everything that the fit found, an `eiv.model.FittedModel`; the attributes here are parts of it.
         x_err_: `n_x`, or a covariance `n_x x n_x`, the error that prediction takes where none is given; None after a
             fit with an error a row.
+        x_err_factor_: what stated errors are multiplied by; 1 unless `x_err_factor` or the labels said otherwise.
         x_quantiles_: `5 x n_x`, the least value of each feature in the training rows, its 5 %, 50 % and 95 % quantiles
             and its greatest value.
         x_err_median_: `n_x`, the median error of each feature in the training rows.
@@ -154,6 +159,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         recipe: Literal["default", "paper"] = "default",
         error_model: Literal["classical", "berkson"] = "classical",
         input_prior: Literal["flat", "normal", "mixture"] | InputPrior | LearnedPrior | None = None,
+        x_err_factor: float | Literal["auto"] | None = None,
         zeta_draws: str | None = None,
         posterior: str | type[WeightPosterior] | None = None,
         module: Callable[[int, int], nn.Module] | None = None,
@@ -185,6 +191,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.recipe = recipe
         self.error_model = error_model
         self.input_prior = input_prior
+        self.x_err_factor = x_err_factor
         self.zeta_draws = zeta_draws
         self.posterior = posterior
         self.module = module
@@ -241,7 +248,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         """
         table = self._check_table(X, y, X_err, y_err)
-        (self.model_,) = fit_stack([self._spec()], [table])
+        (self.model_,) = fit_models([self._spec()], [table])
         return self
 
     @overload
@@ -379,6 +386,11 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def x_quantiles_(self) -> Array:
         """Least value, quantiles and greatest value of each feature in the training rows."""
         return self._fitted.record.x_quantiles
+
+    @property
+    def x_err_factor_(self) -> float:
+        """What stated errors are multiplied by."""
+        return self._fitted.settings.x_err_factor
 
     @property
     def x_err_median_(self) -> Array:

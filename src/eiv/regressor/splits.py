@@ -12,7 +12,8 @@ from sklearn.utils import _safe_indexing, check_random_state
 
 from eiv import validation as v
 from eiv.regressor.estimator import EiVRegressor
-from eiv.training.fitting import Table, fit_stack
+from eiv.training.choosing import fit_models
+from eiv.training.fitting import Table
 
 __all__ = ["fit_splits"]
 
@@ -63,7 +64,7 @@ def fit_splits(
             if on_progress is not None:
                 on_progress((done + share) / len(sizes))
 
-        found = fit_stack([models[i]._spec() for i in chosen], [tables[i] for i in chosen], report)  # noqa: SLF001
+        found = fit_models([models[i]._spec() for i in chosen], [tables[i] for i in chosen], report)  # noqa: SLF001
         for i, fitted_model in zip(chosen, found, strict=True):
             models[i].model_ = fitted_model
     return models

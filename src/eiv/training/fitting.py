@@ -20,8 +20,7 @@ from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import Purpose, Streams, network_seeds
 from eiv.engine.workers import n_workers, run_tasks
 from eiv.inputs import PRIORS, FlatPrior, InputPrior, LearnedPrior, Rows, ZetaDraws, ZetaPosterior
-from eiv.inputs.errors import standard_deviations
-from eiv.inputs.plausible import SuspiciousErrorWarning
+from eiv.inputs.errors import standard_deviations, times
 from eiv.inputs.rows import stack_rows
 from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
 from eiv.model import FittedModel, Names, Record, standardised_zetas
@@ -31,16 +30,15 @@ from eiv.posteriors import FAMILIES, WeightPosterior
 from eiv.posteriors.base import one_or_each
 from eiv.scaling import Scaler
 from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
-from eiv.training.evidence import MEMBERS, Fitted, fit_by_evidence, n_rounds
+from eiv.training.evidence import MEMBERS, Fitted, evidence_of, fit_by_evidence, n_rounds
 from eiv.training.loop import Schedule, TrainingResult, train
 from eiv.training.progress import Report, show_integration, training_progress
 from eiv.training.settings import DTYPES, Settings, settings_for
 
 Array = NDArray[np.float64]
 X_QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)  # of the training rows, kept in the record
-_VERY_STRONG = 5.0  # nats: evidence by Kass and Raftery, Journal of the American Statistical Association 90 (1995) 773
 _OWN = (  # settings in which models of one stack may differ
-    *("weight_penalty", "input_prior", "error_model", "standardise", "y_noise_init"),
+    *("weight_penalty", "x_err_factor", "input_prior", "error_model", "standardise", "y_noise_init"),
     *("n_networks", "n_theta", "recipe", "verbose"),
 )
 _PLAIN = (str, int, float, type(None))
@@ -79,11 +77,13 @@ class Table:
 
     def with_errors_times(self, factor: float) -> Table:
         """The same rows with errors of X that are `factor` times as large."""
-        if not 0 < factor < np.inf:
-            raise ValueError(f"x_err_factor must be above 0 and finite, got {factor}.")
-        if factor == 1:
-            return self
-        return replace(self, x_err=self.x_err * (factor if self.x_err.ndim == 2 else factor**2))
+        return self if factor == 1 else replace(self, x_err=times(self.x_err, factor))
+
+    def take(self, rows: NDArray[np.intp]) -> Table:
+        """Some of the rows."""
+        x_err = self.x_err if len(self.x_err) == 1 else self.x_err[rows]
+        y_err = None if self.y_err is None else self.y_err[rows]
+        return replace(self, x=self.x[rows], x_err=x_err, y=self.y[rows], y_err=y_err)
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,15 @@ class Spec:
     Attributes:
         arguments: of an estimator, None standing for the recipe's choice.
         seed: of all random streams.
-        x_err_factor: above 0; the errors of X are taken as this many times what the table says.
 
     """
 
     arguments: Mapping[str, Any]
     seed: int
-    x_err_factor: float = 1.0
+
+    def given(self, **changes: Any) -> Spec:
+        """The same with other arguments."""
+        return replace(self, arguments=dict(self.arguments) | changes)
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ class _Member:
     def of(cls, spec: Spec, settings: Settings, table: Table, prior: InputPrior) -> _Member:
         x_scaler, y_scaler = (_scaler(values, settings.standardise) for values in (table.x, table.y))
         device, dtype = device_of(settings.device), DTYPES[settings.dtype]
-        zetas = standardised_zetas(prior, x_scaler, table.x, table.x_err).to(device, dtype)
+        errors = times(table.x_err, settings.x_err_factor)
+        zetas = standardised_zetas(prior, x_scaler, table.x, errors).to(device, dtype)
         y = torch.from_numpy((table.y - y_scaler.shift) / y_scaler.scale).to(device, dtype)
         known = None
         if table.y_err is not None:
@@ -161,13 +164,14 @@ def fit_stack(
 ) -> list[FittedModel]:
     """Fit models of one kind, on as many rows each, as one stack of networks.
 
-    They may differ in their rows, seeds, factors of the errors of X, and in what `_OWN` lists.
+    They may differ in their rows, their seeds, and in what `_OWN` lists.
     """
-    tables = [table.with_errors_times(spec.x_err_factor) for spec, table in zip(specs, tables, strict=True)]
     n_noisy = max(table.n_noisy for table in tables)
     chosen = [settings_for(spec.arguments, len(table.x), n_noisy) for spec, table in zip(specs, tables, strict=True)]
     _check_one_kind(chosen)
-    priors = _fitted_priors(chosen, tables)
+    priors = _fitted_priors(
+        chosen, [table.with_errors_times(own.x_err_factor) for own, table in zip(chosen, tables, strict=True)]
+    )
     members = [_Member.of(*parts) for parts in zip(specs, chosen, tables, priors, strict=True)]
     settings, device = chosen[0], members[0].rows.y.device
     if settings.network == "cosine":
@@ -218,8 +222,7 @@ def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], 
     def fit(member: _Member, seed: SeedSequence, place: int, report: Report | None) -> Fitted:
         known = likelihood.state["y_noise"][place] if likelihood.is_fixed else None
         posterior = new_posterior(settings, n_x, n_y, [seed] * MEMBERS, device)
-        measured = torch.from_numpy((member.table.x - member.x_scaler.shift) / member.x_scaler.scale).to(device)
-        return fit_by_evidence(posterior, member.rows, measured, int(seed.generate_state(1)[0]), known, told(report))
+        return fit_by_evidence(posterior, member.rows, _number(seed), known, told(report))
 
     def told(report: Report | None) -> Callable[[int, Tensor, Tensor], None]:
         def on_round(done: int, loss: Tensor, y_noise: Tensor) -> None:
@@ -232,24 +235,29 @@ def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], 
     with training_progress(n_rounds(n_x), y_scale, settings.verbose, on_progress, "rounds") as report:
         tasks = [partial(fit, *pair, place, None if place else report) for place, pair in enumerate(pairs)]
         found = iter(run_tasks(tasks, device))
-    models, gains = [], []
+    models = []
     for member in members:
         first, *others = [next(found) for _ in member.seeds]
-        gains += [each.gain for each in (first, *others) if each.gain is not None]
-        y_noise = torch.cat([each.y_noise for each in (first, *others)])
-        losses = torch.stack([each.course for each in (first, *others)], dim=1)
+        y_noise = torch.cat([each.y_noise for each in (first, *others)]).to(member.rows.y.dtype)
+        courses = torch.stack([each.course for each in (first, *others)], dim=1).repeat_interleave(MEMBERS, dim=1)
         joined = first.posterior.join([each.posterior for each in others])
-        models.append(member.fitted(joined, new_likelihood(member.settings, y_noise.to(member.rows.y.dtype)), losses))
-    if gains and max(gains) < -_VERY_STRONG:
-        warnings.warn(
-            "The labels would be more probable if the errors of X were ignored (by a factor of "
-            f"e^{-max(gains):.0f}): they scatter less than these errors allow, or otherwise. Check their units and "
-            "whether they are standard deviations, not limits or twice that; errors that several columns share need "
-            "covariances. Compare with x_err=None on rows that were not learned from.",
-            SuspiciousErrorWarning,
-            stacklevel=2,
-        )
+        model = member.fitted(joined, new_likelihood(member.settings, y_noise), courses)
+        models.append(replace(model, record=replace(model.record, evidence=first.evidence)))
     return models
+
+
+def evidence_with(spec: Spec, table: Table) -> float:
+    """The logarithm of the density of the labels under a network of cosines, as a fit keeps it in its record."""
+    settings = settings_for(spec.arguments, len(table.x), table.n_noisy)
+    (prior,) = _fitted_priors([settings], [table.with_errors_times(settings.x_err_factor)])
+    member = _Member.of(spec, settings, table, prior)
+    likelihood = _likelihood([member])
+    known = likelihood.state["y_noise"][0] if likelihood.is_fixed else None
+    return evidence_of(member.rows, settings.hidden_units, _number(member.seeds[0]), known)
+
+
+def _number(seed: SeedSequence) -> int:
+    return int(seed.generate_state(1)[0])
 
 
 def _models(

@@ -99,6 +99,14 @@ class Settings:
         paper="flat",
         default="mixture",
     )
+    x_err_factor: float = of_recipe(
+        v.either(v.option("auto"), v.real(0)),
+        "what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to ignore them, or "
+        '"auto" (the default): 1, or with network="cosine" a half, a quarter or 0 of it where the labels contradict '
+        "errors of the stated size (by a factor of e^5, with a warning).",
+        paper=1.0,
+        default="auto",
+    )
     zeta_draws: str = of_recipe(
         v.option("auto", *ZETA_DRAWS),
         'how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified", '
@@ -130,14 +138,14 @@ class Settings:
         'the kind of network: "paper", hidden layers of leaky ReLU, trained by steps; "cosine", one layer of '
         "`hidden_units` cosines, a Gaussian process in the limit, whose length scales, strength and sigma_y are those "
         'that make the labels most probable, without steps and without held-out rows; or "auto" (the default): '
-        '"cosine" where two to 50 features are noisy, up to 5,000 rows, and no argument is given that only the other '
-        "one has.",
+        '"cosine" where 1 to 50 features are noisy and no argument is given that only the other one has; of more than '
+        "3,000 rows, the kind that does better on rows held out.",
         paper="paper",
         default="auto",
     )
     hidden_units: int = of_recipe(
         v.integer(1, 10**5),
-        "h of the paper's network, 128 by default; cosines of the other, 384 by default, more from 6,000 rows on.",
+        "h of the paper's network, 128 by default; cosines of the other, 256 by default, more from 4,000 rows on.",
         paper=128,
         default=None,
     )
@@ -232,9 +240,9 @@ class Settings:
     )
     n_theta: int = of_recipe(
         v.integer(2, 10**5),
-        "K, draws of the weights per network in a prediction; 100 by default.",
+        "K, draws of the weights per network in a prediction; 100 by default, 40 for each network of cosines.",
         paper=100,
-        default=100,
+        default=None,
     )
     n_networks: int = fixed(
         v.integer(1, 1000),
@@ -281,9 +289,9 @@ _STEPS, _FEWEST_EPOCHS = 5000, 10
 _BATCH, _ROWS_OF_BATCH = 64, 5000  # rows of a minibatch, and of a table up to which it is not larger
 _NOISE_UPDATES = 30  # of sigma_y in a training
 _UNITS = 128  # of a hidden layer
-_COSINES, _MOST_COSINES, _ROWS_A_COSINE = 192, 512, 16
+_COSINES, _MOST_COSINES, _ROWS_A_COSINE = 256, 512, 16
+_THETAS, _THETAS_OF_COSINES = 100, 40  # of a network in a prediction; eight networks of cosines stand for one
 _MOST_NOISY = 50  # features whose errors are integrated over by nodes
-_MOST_ROWS = 5000  # from which a network of several layers learns more
 # A network of cosines has no steps, so that these have no meaning; its weights are normal with a variance of one.
 _OF_STEPS = (
     "module", "n_hidden", "dropout", "weight_penalty", "epochs", "batch_size", "learning_rate", "learning_rate_decay",
@@ -293,11 +301,15 @@ _BY_EVIDENCE = {"posterior": "last_layer_laplace", "weight_penalty": 0.5, "n_hid
 
 
 def _by_rows(settings: dict[str, Any], n_rows: int) -> dict[str, Any]:
-    """Units, minibatches, epochs and updates of sigma_y for a table of `n_rows` rows, where they are not given."""
+    """What depends on the rows of a table, or on the kind of network, where it is not given."""
     if settings["network"] == "cosine":
         cosines = min(max(_COSINES, n_rows // _ROWS_A_COSINE), _MOST_COSINES)
         settings = settings | _BY_EVIDENCE | {"hidden_units": settings["hidden_units"] or cosines}
-    settings = settings | {"hidden_units": settings["hidden_units"] or _UNITS}
+        settings["n_theta"] = settings["n_theta"] or _THETAS_OF_COSINES
+    settings = settings | {
+        "hidden_units": settings["hidden_units"] or _UNITS,
+        "n_theta": settings["n_theta"] or _THETAS,
+    }
     batch_size = settings["batch_size"] or round(_BATCH * max(1.0, n_rows / _ROWS_OF_BATCH) ** 0.5)
     epochs = settings["epochs"] or max(_FEWEST_EPOCHS, math.ceil(_STEPS / math.ceil(n_rows / batch_size)))
     every = settings["y_noise_every"] or max(1, epochs // _NOISE_UPDATES)
@@ -336,13 +348,10 @@ def settings_for(arguments: Mapping[str, Any], n_rows: int, n_noisy: int = 0) ->
     given = {name: arguments[name] for name in SETTINGS if arguments.get(name) is not None}
     settings = values | given
     if settings["network"] == "auto":
-        several = (
-            0 < n_noisy <= _MOST_NOISY
-            and n_rows <= _MOST_ROWS
-            and not _of_steps(arguments)
-            and "hidden_units" not in given
-        )
-        settings["network"] = "cosine" if several else "paper"
+        noisy = 0 < n_noisy <= _MOST_NOISY and not _of_steps(arguments) and "hidden_units" not in given
+        settings["network"] = "cosine" if noisy else "paper"
+    if settings["x_err_factor"] == "auto":
+        settings["x_err_factor"] = 1.0
     return Settings(**_by_rows(settings, n_rows))
 
 

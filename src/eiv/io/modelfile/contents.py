@@ -65,6 +65,7 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
             "y_noise": model.y_noise.tolist(),
             "zeta_ess": record.zeta_ess,
             "bound_gap": record.bound_gap,
+            "evidence": record.evidence,
         },
     }
     for name, scaler in (("x", model.x_scaler), ("y", model.y_scaler)):
@@ -127,6 +128,7 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
             y_err_median=_spreads(arrays, "y/err_median", n_y) if known else np.zeros(n_y),
             zeta_ess=header["training"]["zeta_ess"],
             bound_gap=header["training"]["bound_gap"],
+            evidence=header["training"].get("evidence"),  # older files have none
         ),
     )
     _try_prior(model)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -70,15 +70,46 @@ def log_evidence(
     noise = (2 * values.log_noise).exp() + labels.known  # rows x n_y
     if spare is not None:
         noise = noise + spare.variance(family.scatter(means, inputs, values, draws))
-    roots = noise.rsqrt().T
-    scaled, y = means * roots.unsqueeze(-1), labels.y.T * roots  # n_y x rows x F
-    one = torch.eye(means.shape[1], dtype=means.dtype, device=means.device)
-    root = torch.linalg.cholesky(scaled.mT @ scaled + one)
-    explained = torch.linalg.solve_triangular(root, scaled.mT @ y.unsqueeze(-1), upper=False)
-    squares = y.square().sum() - explained.square().sum()
-    log_det = 2 * root.diagonal(dim1=-2, dim2=-1).log().sum() + noise.log().sum()
-    found: Tensor = -0.5 * (squares + log_det + y.numel() * math.log(2 * math.pi))
+    found: Tensor = _LogDensity.apply(means, noise, labels.y)  # type: ignore[no-untyped-call]
     return found
+
+
+class _LogDensity(torch.autograd.Function):
+    r"""The logarithm of the density of labels whose mean is zero and whose weights are integrated over.
+
+    .. math::
+        \log \mathcal{N}(y | 0, K), \qquad K = M M^T + \mathrm{diag}\, n, \qquad
+        \frac{\partial}{\partial M} = (\alpha \alpha^T - K^{-1}) M, \qquad
+        \frac{\partial}{\partial n_i} = \tfrac12 \big( \alpha_i^2 - (K^{-1})_{ii} \big), \qquad \alpha = K^{-1} y
+
+    With K^-1 M = diag(1 / n) M A^-1 and A = 1 + M^T diag(1 / n) M, whose root the value needs anyway, they cost as much
+    as the value once more. The derivatives of a Cholesky root, which torch would go through, cost several times that.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, means: Tensor, noise: Tensor, y: Tensor) -> Tensor:
+        """Of M, `rows x F`, and for each output n and y, `rows x n_y`: the sum over the outputs."""
+        value, of_means, of_noise = y.new_zeros(()), torch.zeros_like(means), torch.zeros_like(noise)
+        one = torch.eye(means.shape[1], dtype=means.dtype, device=means.device)
+        for j, (n, labels) in enumerate(zip(noise.T, y.T, strict=True)):
+            scaled = means / n.unsqueeze(1)
+            root = torch.linalg.cholesky(one.addmm(scaled.T, means))
+            weights = torch.cholesky_solve(scaled.T @ labels.unsqueeze(1), root).squeeze(1)
+            alpha = labels / n - scaled @ weights
+            log_det = 2 * root.diagonal().log().sum() + n.log().sum()
+            value = value - 0.5 * (labels @ alpha + log_det + len(n) * math.log(2 * math.pi))
+            if any(ctx.needs_input_grad):
+                solved = torch.cholesky_solve(scaled.T, root).T
+                of_means += torch.outer(alpha, means.T @ alpha) - solved
+                of_noise[:, j] = 0.5 * (alpha.square() - (1 - (solved * means).sum(1)) / n)
+        ctx.save_for_backward(of_means, of_noise)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, None]:
+        """The derivatives with respect to M and n."""
+        of_means, of_noise = ctx.saved_tensors
+        return slopes[0] * of_means, slopes[0] * of_noise, None
 
 
 def log_prior(values: Values, n_inputs: int) -> Tensor:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from eiv.inputs import Rows, ZetaNormal
+from eiv.inputs import Rows
 from eiv.posteriors import WeightPosterior
 from eiv.training.evidence.features import Family, Inputs
 from eiv.training.evidence.pool import pool_of
-from eiv.training.evidence.search import Found, evidence_of_ignoring, rows_of_search, search
+from eiv.training.evidence.search import Found, plain_search, rows_of_search, search
 from eiv.training.evidence.solution import Labels, solve
 
 _SEARCHED = 192  # frequencies that a kernel is found with
@@ -26,20 +26,35 @@ class Fitted:
         posterior: of their weights.
         y_noise: `S x n_y`, sigma_y.
         course: of the negative evidence in nats per row, a number for each round of the search.
-        gain: how much more probable the labels are than with the errors of x ignored, in nats; None for exact inputs.
+        evidence: the logarithm of the density of the labels that the kernel was found from, by `evidence_of`.
 
     """
 
     posterior: WeightPosterior
     y_noise: Tensor
     course: Tensor
-    gain: float | None
+    evidence: float
+
+
+def evidence_of(rows: Rows, n_frequencies: int, seed: int, known_noise: Tensor | None) -> float:
+    """The logarithm of the density of the labels under the best kernel without directions, with that of its values."""
+    inputs, labels, family, known = _problem(rows, n_frequencies, seed, known_noise)
+    return plain_search(inputs, labels, family, known, lambda done, loss, y_noise: None).evidence
+
+
+def _problem(
+    rows: Rows, n_frequencies: int, seed: int, known_noise: Tensor | None
+) -> tuple[Inputs, Labels, Family, Tensor | None]:
+    """What a search takes."""
+    inputs, y = Inputs(rows.inputs.to(rows.y.device, torch.float64)), rows.y.double()
+    labels = Labels(y, torch.zeros_like(y) if rows.y_err is None else rows.y_err.double().square())
+    family = Family(inputs.zeta.mean.shape[1], y.shape[1], 0, min(n_frequencies, _SEARCHED), seed)
+    return inputs, labels, family, None if known_noise is None else known_noise.double()
 
 
 def fit_by_evidence(
     posterior: WeightPosterior,
     rows: Rows,
-    measured: Tensor,
     seed: int,
     known_noise: Tensor | None,
     on_round: Callable[[int, Tensor, Tensor], None],
@@ -52,7 +67,6 @@ def fit_by_evidence(
         posterior: `eiv.posteriors.LastLayerLaplace` of `MEMBERS` fresh `eiv.networks.CosineNetwork`, which are given
             weights.
         rows: the training rows, without the axis of the networks.
-        measured: their x, `rows x n_x`, in the same units.
         seed: of the frequencies.
         known_noise: sigma_y where it is known, `n_y`.
         on_round: hears of each round that is done, with the loss and sigma_y.
@@ -61,23 +75,16 @@ def fit_by_evidence(
         The posterior, sigma_y and the course of the search.
 
     """
-    inputs, y = Inputs(rows.inputs.to(rows.y.device, torch.float64)), rows.y.double()
-    labels = Labels(y, torch.zeros_like(y) if rows.y_err is None else rows.y_err.double().square())
     n_frequencies = posterior.stack.parameters["frequencies.weight"].shape[1]
-    family = Family(inputs.zeta.mean.shape[1], y.shape[1], 0, min(n_frequencies, _SEARCHED), seed)
-    known = None if known_noise is None else known_noise.double()
+    inputs, labels, family, known = _problem(rows, n_frequencies, seed, known_noise)
     found = search(inputs, labels, family, known, on_round)
-    gain = None
-    if not inputs.is_exact:
-        exact = Inputs(ZetaNormal(measured.double(), torch.zeros_like(measured[:1], dtype=torch.float64)))
-        gain = found.evidence - evidence_of_ignoring(exact, labels, family, known)
     some = rows_of_search(labels, seed)
     members = pool_of(found, inputs.take(some), labels.take(some), known)
-    if len(some) < len(y) or n_frequencies > family.n_frequencies:
+    if len(some) < len(labels.y) or n_frequencies > family.n_frequencies:
         members = _with_all_rows(found, members, inputs, labels, n_frequencies)
     _take_over(posterior, members)
     y_noise = torch.stack([member.family.values(member.flat).log_noise.exp() for member in members])
-    return Fitted(posterior, y_noise, y.new_tensor(found.course), gain)
+    return Fitted(posterior, y_noise, y_noise.new_tensor(found.course), found.plain)
 
 
 def _with_all_rows(

@@ -45,6 +45,7 @@ class Found:
         evidence: the logarithm of the density of the labels, with that of the values' prior, for these weights.
         solution: the weights, for the rows that the kernel was found from.
         course: of the negative evidence, in nats per row, a number for each round.
+        plain: the evidence of the best kernel without directions.
 
     """
 
@@ -52,7 +53,8 @@ class Found:
     flat: Tensor
     evidence: float
     solution: Solution
-    course: tuple[float, ...]
+    course: tuple[float, ...] = ()
+    plain: float = math.nan
 
 
 def search(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor | None, on_round: OnRound) -> Found:
@@ -72,13 +74,11 @@ def search(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor |
         The kernel.
 
     """
-    rows = rows_of_search(labels, family.seed)
-    some, theirs = inputs.take(rows), labels.take(rows)
-    of_line = _of_line(some, theirs, family)
-    start = _start(some, theirs, family, known_noise, of_line)
-    plain = _maximised(some, theirs, family, start, known_noise, of_line, on_round)
+    plain = plain_search(inputs, labels, family, known_noise, on_round)
     if family.n_inputs == 1:
         return plain
+    rows = rows_of_search(labels, family.seed)
+    some, theirs = inputs.take(rows), labels.take(rows)
     wide = replace(family, n_directions=_DIRECTIONS)
     start = _with_directions(plain, wide, some, theirs)
 
@@ -87,16 +87,19 @@ def search(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor |
 
     directed = _maximised(some, theirs, wide, start, known_noise, Spare.alone(plain.solution.of_inputs), after)
     price = 0.5 * (wide.n_values - family.n_values) * math.log(len(rows))
-    return directed if directed.evidence - price > plain.evidence else plain
+    return replace(directed, plain=plain.evidence) if directed.evidence - price > plain.evidence else plain
 
 
-def evidence_of_ignoring(exact: Inputs, labels: Labels, family: Family, known_noise: Tensor | None) -> float:
-    """The evidence where the measured inputs are taken as `exact`, for the rows of a search, without directions."""
+def plain_search(
+    inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor | None, on_round: OnRound
+) -> Found:
+    """The kernel without directions."""
     rows = rows_of_search(labels, family.seed)
-    exact, labels = exact.take(rows), labels.take(rows)
-    none = Spare.alone(torch.zeros_like(labels.y))
-    start = _start(exact, labels, family, known_noise, none)
-    return _maximised(exact, labels, family, start, known_noise, none, lambda done, loss, y_noise: None).evidence
+    inputs, labels = inputs.take(rows), labels.take(rows)
+    of_line = _of_line(inputs, labels, family)
+    start = _start(inputs, labels, family, known_noise, of_line)
+    found = _maximised(inputs, labels, family, start, known_noise, of_line, on_round)
+    return replace(found, plain=found.evidence)
 
 
 def rows_of_search(labels: Labels, seed: int) -> Tensor:
@@ -145,7 +148,7 @@ def evaluated(family: Family, flat: Tensor, inputs: Inputs, labels: Labels, befo
     solution = solve(family, values, draws, inputs, labels, before)
     spare = Spare.of(family, values, draws, inputs, solution)
     evidence = log_evidence(family, values, draws, inputs, labels, spare) + log_prior(values, family.n_inputs)
-    return Found(family, flat, float(evidence), solution, ())
+    return Found(family, flat, float(evidence), solution)
 
 
 def _climb(

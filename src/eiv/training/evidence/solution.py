@@ -71,8 +71,7 @@ def solve(
         draws: their frequencies.
         inputs: zeta given x.
         labels: y and known variances.
-        before: a solution for nearly the same, where there is one: its variances and, of as many features, its weights
-            to start from, and its tr Sigma C.
+        before: a solution for nearly the same, where there is one: its variances to start from, and its tr Sigma C.
 
     Returns:
         The weights.
@@ -81,15 +80,10 @@ def solve(
     features = _RowFeatures(family, values, draws, inputs)
     found = []
     for j, sigma in enumerate(values.log_noise.exp()):
-        y, least = labels.y[:, j], sigma.square() + labels.known[:, j]
-        if before is None:
-            start = _by_means_alone(features, y, least)
-        else:
-            least = least + before.spare[:, j]
-            start = before.weights[j]
-            if len(start) != family.n_features:
-                start = _by_means_alone(features, y, least + before.of_inputs[:, j])
-        found.append(_of_output(features, y, least, start))
+        least, of_inputs = sigma.square() + labels.known[:, j], torch.zeros_like(labels.y[:, j])
+        if before is not None:
+            least, of_inputs = least + before.spare[:, j], before.of_inputs[:, j]
+        found.append(_of_output(features, labels.y[:, j], least, of_inputs))
     weights, precision, of_inputs, spares = (torch.stack(parts) for parts in zip(*found, strict=True))
     return Solution(weights, precision, of_inputs.T, spares.T)
 
@@ -149,11 +143,14 @@ def _look(features: _RowFeatures, y: Tensor, least: Tensor, w: Tensor) -> _Look:
     return _Look(value, slope, information, torch.cat(variances))
 
 
-def _of_output(features: _RowFeatures, y: Tensor, least: Tensor, w: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What a solution has, for one output, from the weights `w` on.
+def _of_output(
+    features: _RowFeatures, y: Tensor, least: Tensor, of_inputs: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What a solution has, for one output.
 
-    `least` is the variance of each label beside that from its input.
+    `least` is the variance of each label beside that from its input, `of_inputs` what the latter is to start from.
     """
+    w = _by_means_alone(features, y, least + of_inputs)
     one = torch.eye(len(w), dtype=w.dtype, device=w.device)
     now = _look(features, y, least, w)
     for _ in range(_STEPS):

@@ -1,0 +1,88 @@
+"""What the arguments of a fit leave to the rows: the kind of network, and whether labels bear the stated errors out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from scipy import stats
+
+from eiv.engine.workers import run_tasks
+from eiv.inputs.plausible import SuspiciousErrorWarning
+from eiv.model import FittedModel
+from eiv.training.fitting import Spec, Table, device_of, evidence_with, fit_stack
+from eiv.training.settings import settings_for
+
+_MOST_ROWS = 3000  # that cosines learn from; of a larger table they are taken where they do better than layers
+_MOST_HELD_OUT, _HELD_OUT = 1000, 0.1  # rows that a trial is decided by
+_VERY_STRONG = 5.0  # nats: evidence by Kass and Raftery, Journal of the American Statistical Association 90 (1995) 773
+_FACTORS, _BETWEEN = (0.5, 0.0), (0.25,)  # of the stated errors, that they are compared with; and if these do better
+
+Progress = Callable[[float], None] | None
+
+
+def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Progress = None) -> list[FittedModel]:
+    """Fit models of one kind, on as many rows each, and choose what their arguments leave open."""
+    n_noisy = max(table.n_noisy for table in tables)
+    if settings_for(specs[0].arguments, len(tables[0].x), n_noisy).network != "cosine":
+        return fit_stack(specs, tables, on_progress)
+    if specs[0].arguments.get("network") in (None, "auto") and len(tables[0].x) > _MOST_ROWS:
+        return [_by_trial(spec, table) for spec, table in zip(specs, tables, strict=True)]
+    models = fit_stack(specs, tables, on_progress)
+    return [_borne_out(*parts) for parts in zip(specs, tables, models, strict=True)]
+
+
+def _by_trial(spec: Spec, table: Table) -> FittedModel:
+    """Either kind of network, by the density of labels of rows that neither has seen.
+
+    Thousands of rows can tell of more than some hundred cosines take up; with large errors in x they do not. Cosines
+    then learn from some of the rows, layers from all but those held out.
+    """
+    order = np.random.default_rng(spec.seed).permutation(len(table.x))
+    n_held_out = min(_MOST_HELD_OUT, round(_HELD_OUT * len(order)))
+    held_out, rest = table.take(order[:n_held_out]), order[n_held_out:]
+    (cosines,) = fit_models([spec.given(network="cosine")], [table.take(rest[:_MOST_ROWS])])
+    decided = spec.given(network="paper", x_err_factor=cosines.settings.x_err_factor)
+    (layers,) = fit_stack([decided], [table.take(rest)])
+    return max(layers, cosines, key=lambda model: _log_density(model, held_out))
+
+
+def _log_density(model: FittedModel, table: Table) -> float:
+    """The mean logarithm of the density of labels, each normal about its prediction."""
+    found = model.predict(table.x, table.x_err, table.y_err, keep_draws=False)
+    y = table.y if model.names.has_columns else table.y[:, 0]
+    return float(stats.norm.logpdf(y, found.mean, found.total).mean())
+
+
+def _borne_out(spec: Spec, table: Table, model: FittedModel) -> FittedModel:
+    """The model, or where its labels contradict the stated errors that with less of them which they favour."""
+    stated = model.record.evidence
+    if stated is None or not table.n_noisy or not model.settings.x_err_factor:
+        return model
+    found = _evidence(spec, table, _FACTORS)
+    if max(found.values()) - stated < _VERY_STRONG:
+        return model
+    found |= _evidence(spec, table, _BETWEEN)
+    factor = max(found, key=lambda each: found[each])
+    size = f"taken as {factor:g} of what is stated" if factor else "ignored"
+    is_open = spec.arguments.get("x_err_factor") in (None, "auto")
+    taken = (
+        f"So they are {size if factor else 'ignored'} here and in predictions; x_err_factor=1 takes them as stated. "
+    )
+    warnings.warn(
+        f"The labels contradict the errors of X: with these {size}, the labels would be more probable, by a factor of "
+        f"e^{found[factor] - stated:.0f}. {taken if is_open else ''}Check their units, and whether they are standard "
+        "deviations, not limits or twice that; errors that several columns share need covariances.",
+        SuspiciousErrorWarning,
+        stacklevel=2,
+    )
+    return fit_stack([spec.given(x_err_factor=factor)], [table])[0] if is_open else model
+
+
+def _evidence(spec: Spec, table: Table, factors: Sequence[float]) -> dict[float, float]:
+    """The logarithm of the density of the labels by what the errors of X are multiplied by."""
+    tasks = [partial(evidence_with, spec.given(x_err_factor=factor), table) for factor in factors]
+    device = device_of(spec.arguments["device"])
+    return dict(zip(factors, run_tasks(tasks, device), strict=True))
