@@ -135,12 +135,21 @@ def dtype(request):
     return request.param
 
 
-@pytest.fixture
-def made_up_run():
-    """Tables of a reproduction, made up."""
+@pytest.fixture(scope="session")
+def made_up_run(tmp_path_factory):
+    """The folder of a reproduction, of results that were made up; copy it to write there."""
     from scenarios import run_tables  # noqa: PLC0415  (needs eiv.experiments, which need extras)
 
-    return run_tables()
+    folder = tmp_path_factory.mktemp("made_up_run")
+    run_tables().write(folder)
+    return folder
+
+
+@pytest.fixture
+def unrendered(monkeypatch):
+    """Figures are drawn, and their files hold a dot: for pages whose words are tested, which takes half of the time."""
+    dots = {"svg": b'<svg xmlns="http://www.w3.org/2000/svg"/>', "png": b"\x89PNG"}
+    monkeypatch.setattr("eiv.plotting.image", lambda figure, kind: dots[kind])
 
 
 @pytest.fixture
