@@ -4,6 +4,9 @@ Two workers share two cores, so each keeps to one thread; `EIV_TEST_THREADS` ask
 """
 
 import os
+
+os.environ["OMP_NUM_THREADS"] = os.environ.get("EIV_TEST_THREADS", "1")  # read when numpy is imported, and by processes
+
 import shutil
 import signal
 from pathlib import Path
@@ -20,7 +23,7 @@ from eiv.posteriors import BernoulliDropout
 
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test` would have every command ignore it
-THREADS = int(os.environ.get("EIV_TEST_THREADS", "1"))
+THREADS = int(os.environ["OMP_NUM_THREADS"])
 torch.set_num_threads(THREADS)
 CPU = torch.device("cpu")
 TESTS = Path(__file__).parent

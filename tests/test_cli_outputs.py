@@ -237,7 +237,7 @@ def test_nohup_is_heeded(folder):  # noqa: F811
 def shell(script, encoding="utf-8"):
     """A line of bash in which `eiv` is the command line: exit status, stdout and stderr."""
     eiv = f"{sys.executable} -c 'from eiv.cli import main; main()'"
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": encoding}
+    environment = os.environ | {"PYTHONIOENCODING": encoding}
     script = f'eiv() {{ {eiv} "$@"; }}; set -o pipefail; {script}'
     status, out, err = ended("bash", "-c", script, env=environment, text=False)
     return status, out.decode(encoding), err.decode(encoding)

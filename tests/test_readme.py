@@ -96,7 +96,7 @@ def clone(tmp_path, changes):
         "PYTHONPATH": str(Path(eiv.__file__).parents[1]),
         "EIV_CACHE": str(tmp_path / "cache"),
     }
-    return tmp_path, os.environ | paths | {"COLUMNS": "100", "OMP_NUM_THREADS": "1"}
+    return tmp_path, os.environ | paths | {"COLUMNS": "100"}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs sh, and a script as a command")
