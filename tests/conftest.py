@@ -77,8 +77,6 @@ collect_ignore_glob = [
 ]
 # The longest tests, over eight seconds each, which start first: no worker is left with one of them at the end.
 LONGEST = [
-    "tests/test_readme.py::test_command_blocks_run_in_order[quick]",
-    "tests/paper/test_run.py::test_killed_at_random_moments_the_tables_are_those_of_an_undisturbed_run[2]",
     "tests/guarantees/test_effect.py::test_eiv_covers_the_truth",
     "tests/guarantees/test_default_recipe.py::test_each_row_counts_with_its_own_error[small]",
     "tests/test_cli_outputs.py::test_a_terminal_that_cannot_show_everything[ascii]",
@@ -153,6 +151,14 @@ def unrendered(monkeypatch):
     """Figures are drawn, and their files hold a dot: for pages whose words are tested, which takes half of the time."""
     dots = {"svg": b'<svg xmlns="http://www.w3.org/2000/svg"/>', "png": b"\x89PNG"}
     monkeypatch.setattr("eiv.plotting.image", lambda figure, kind: dots[kind])
+
+
+@pytest.fixture
+def without_workers(monkeypatch):
+    """Units of a run on the CPU come one after another in this process, which saves the start of others."""
+    monkeypatch.setattr(
+        "eiv.experiments.runs.joblib.Parallel", lambda **options: lambda jobs: (f(*a, **k) for f, a, k in jobs)
+    )
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The README runs as written: its Python here, its commands in a copy of what they need.
 
-`make test` takes smaller networks and fewer epochs than the recipe, and runs the commands one by one in its own process.
+`make test` takes smaller networks and fewer epochs than the recipe, and runs the commands one by one in its process.
 The share of the variance that the text states is that of the recipe itself: `make test-all` compares it, and runs the
 commands in a shell.
 """
