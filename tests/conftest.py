@@ -77,7 +77,7 @@ collect_ignore_glob = [
 ]
 # The longest tests, over eight seconds each, which start first: no worker is left with one of them at the end.
 LONGEST = [
-    "tests/guarantees/test_effect.py::test_eiv_covers_the_truth",
+    "tests/guarantees/test_effect.py::test_eiv_covers_the_truth[6]",
     "tests/guarantees/test_default_recipe.py::test_each_row_counts_with_its_own_error[small]",
     "tests/test_cli_outputs.py::test_a_terminal_that_cannot_show_everything[ascii]",
     "tests/test_cli_outputs.py::test_a_terminal_that_cannot_show_everything[cp1252]",
@@ -150,7 +150,8 @@ def made_up_run(tmp_path_factory):
 def unrendered(monkeypatch):
     """Figures are drawn, and their files hold a dot: for pages whose words are tested, which takes half of the time."""
     dots = {"svg": b'<svg xmlns="http://www.w3.org/2000/svg"/>', "png": b"\x89PNG"}
-    monkeypatch.setattr("eiv.plotting.image", lambda figure, kind: dots[kind])
+    for module in ("eiv.plotting", "eiv.report.sections"):
+        monkeypatch.setattr(f"{module}.image", lambda figure, kind: dots[kind])
 
 
 @pytest.fixture
