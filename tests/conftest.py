@@ -75,19 +75,18 @@ TESTS_THAT_NEED = {
 collect_ignore_glob = [
     pattern for package, files in FILES_THAT_NEED.items() if not is_installed(package) for pattern in files
 ]
-# The longest tests, over eight seconds each, which start first: no worker is left with one of them at the end.
+# The longest tests, over five seconds each, which start first: no worker is left with one of them at the end.
 LONGEST = [
-    "tests/guarantees/test_effect.py::test_eiv_covers_the_truth[6]",
     "tests/guarantees/test_default_recipe.py::test_each_row_counts_with_its_own_error[small]",
-    "tests/test_cli_outputs.py::test_a_terminal_that_cannot_show_everything[ascii]",
-    "tests/test_cli_outputs.py::test_a_terminal_that_cannot_show_everything[cp1252]",
-    "tests/test_cli_outputs.py::test_a_reader_that_goes_away",
+    "tests/guarantees/test_effect.py::test_eiv_covers_the_truth[6]",
     "tests/test_readme.py::test_python_blocks_run_in_order[quick]",
     "tests/guarantees/test_default_recipe.py::test_the_curve_is_not_flattened_where_the_true_inputs_are_normal[small]",
-    "tests/test_examples.py::test_the_truth_is_found_again",
-    "tests/test_cli.py::test_report_makes_the_page_again",
+    "tests/test_readme.py::test_commands_run_in_order",
+    "tests/paper/test_run.py::test_killed_in_the_middle_the_tables_are_those_of_an_undisturbed_run",
     "tests/test_cli_models.py::test_interrupted[predict]",
     "tests/studies/test_coverage.py::test_a_small_study",
+    "tests/posteriors/test_linearised_laplace.py::test_with_many_directions_it_is_that_of_all_weights",
+    "tests/studies/test_coverage_page.py::test_the_page_needs_nothing_from_elsewhere",
 ]
 
 
