@@ -4,6 +4,9 @@ Two workers share two cores, so each keeps to one thread; `EIV_TEST_THREADS` ask
 """
 
 import os
+
+os.environ["OMP_NUM_THREADS"] = os.environ.get("EIV_TEST_THREADS", "1")  # read when numpy is imported, and by processes
+
 import shutil
 import signal
 from pathlib import Path
@@ -20,7 +23,7 @@ from eiv.posteriors import BernoulliDropout
 
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test` would have every command ignore it
-THREADS = int(os.environ.get("EIV_TEST_THREADS", "1"))
+THREADS = int(os.environ["OMP_NUM_THREADS"])
 torch.set_num_threads(THREADS)
 CPU = torch.device("cpu")
 TESTS = Path(__file__).parent
@@ -72,21 +75,18 @@ TESTS_THAT_NEED = {
 collect_ignore_glob = [
     pattern for package, files in FILES_THAT_NEED.items() if not is_installed(package) for pattern in files
 ]
-# The longest tests, over eight seconds each, which start first: no worker is left with one of them at the end.
+# The longest tests, over five seconds each, which start first: no worker is left with one of them at the end.
 LONGEST = [
-    "tests/test_readme.py::test_command_blocks_run_in_order[quick]",
-    "tests/paper/test_run.py::test_killed_at_random_moments_the_tables_are_those_of_an_undisturbed_run[2]",
-    "tests/guarantees/test_effect.py::test_eiv_covers_the_truth",
     "tests/guarantees/test_default_recipe.py::test_each_row_counts_with_its_own_error[small]",
-    "tests/test_cli_outputs.py::test_a_terminal_that_cannot_show_everything[ascii]",
-    "tests/test_cli_outputs.py::test_a_terminal_that_cannot_show_everything[cp1252]",
-    "tests/test_cli_outputs.py::test_a_reader_that_goes_away",
+    "tests/guarantees/test_effect.py::test_eiv_covers_the_truth[6]",
     "tests/test_readme.py::test_python_blocks_run_in_order[quick]",
     "tests/guarantees/test_default_recipe.py::test_the_curve_is_not_flattened_where_the_true_inputs_are_normal[small]",
-    "tests/test_examples.py::test_the_truth_is_found_again",
-    "tests/test_cli.py::test_report_makes_the_page_again",
+    "tests/test_readme.py::test_commands_run_in_order",
+    "tests/paper/test_run.py::test_killed_in_the_middle_the_tables_are_those_of_an_undisturbed_run",
     "tests/test_cli_models.py::test_interrupted[predict]",
     "tests/studies/test_coverage.py::test_a_small_study",
+    "tests/posteriors/test_linearised_laplace.py::test_with_many_directions_it_is_that_of_all_weights",
+    "tests/studies/test_coverage_page.py::test_the_page_needs_nothing_from_elsewhere",
 ]
 
 
@@ -135,12 +135,30 @@ def dtype(request):
     return request.param
 
 
-@pytest.fixture
-def made_up_run():
-    """Tables of a reproduction, made up."""
+@pytest.fixture(scope="session")
+def made_up_run(tmp_path_factory):
+    """The folder of a reproduction, of results that were made up; copy it to write there."""
     from scenarios import run_tables  # noqa: PLC0415  (needs eiv.experiments, which need extras)
 
-    return run_tables()
+    folder = tmp_path_factory.mktemp("made_up_run")
+    run_tables().write(folder)
+    return folder
+
+
+@pytest.fixture
+def unrendered(monkeypatch):
+    """Figures are drawn, and their files hold a dot: for pages whose words are tested, which takes half of the time."""
+    dots = {"svg": b'<svg xmlns="http://www.w3.org/2000/svg"/>', "png": b"\x89PNG"}
+    for module in ("eiv.plotting", "eiv.report.sections"):
+        monkeypatch.setattr(f"{module}.image", lambda figure, kind: dots[kind])
+
+
+@pytest.fixture
+def without_workers(monkeypatch):
+    """Units of a run on the CPU come one after another in this process, which saves the start of others."""
+    monkeypatch.setattr(
+        "eiv.experiments.runs.joblib.Parallel", lambda **options: lambda jobs: (f(*a, **k) for f, a, k in jobs)
+    )
 
 
 @pytest.fixture

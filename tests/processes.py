@@ -42,7 +42,7 @@ def kill(process):
 @contextlib.contextmanager
 def started(*arguments, first=hears_interrupts, **options):
     """The same with pipes; it begins with `first`."""
-    options = {"text": True, "env": os.environ | {"OMP_NUM_THREADS": "1"}} | options
+    options = {"text": True} | options
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with process_group(arguments, preexec_fn=first, **pipes, **options) as process:
         watch = threading.Timer(SECONDS, kill, [process])

@@ -1,5 +1,6 @@
 """The command line: what it prints, what it writes, and how it ends."""
 
+import shutil
 import sys
 import warnings
 
@@ -10,6 +11,7 @@ from eiv import cli
 from eiv.datasets import REAL
 from eiv.experiments.paper.report import write_report
 from eiv.experiments.paper.tables import Tables
+from scenarios import run_tables
 
 
 @pytest.fixture
@@ -130,8 +132,9 @@ def test_interrupted(run, arguments, place, before, tmp_path, monkeypatch):
     assert (status, out, err) == (130, "", f"interrupted: {kept}.\n")
 
 
-def test_report_makes_the_page_again(run, tmp_path, made_up_run):
-    made_up_run.write(tmp_path)
+@pytest.mark.usefixtures("unrendered")
+def test_report_makes_the_page_again(run, tmp_path):
+    run_tables(sets=["yacht"]).write(tmp_path)
     status, out, _ = run("report", tmp_path)
     assert status == 0
     assert "report.html" in out
@@ -140,15 +143,16 @@ def test_report_makes_the_page_again(run, tmp_path, made_up_run):
 
 
 def test_report_refuses_a_folder_of_two_runs(run, tmp_path, made_up_run):
-    made_up_run.write(tmp_path)
+    shutil.copytree(made_up_run, tmp_path, dirs_exist_ok=True)
     (tmp_path / "coverage.csv").touch()
     status, _, err = run("report", tmp_path)
     assert status == 2
     assert "more than one run, networks.csv and coverage.csv" in err
 
 
-def test_report_in_markdown(run, tmp_path, made_up_run):
-    made_up_run.write(tmp_path)
+@pytest.mark.usefixtures("unrendered")
+def test_report_in_markdown(run, tmp_path):
+    run_tables(sets=["yacht"]).write(tmp_path)
     assert run("report", tmp_path, "-o", tmp_path / "page.md")[0] == 0
     text = (tmp_path / "page.md").read_text()
     assert "page/scores.png" in text

@@ -355,6 +355,7 @@ def test_explain(folder, run, fitted):  # noqa: F811
     assert numbers_after(out, "  of it the known error of the label") == [0.25]
 
 
+@pytest.mark.usefixtures("unrendered")
 @pytest.mark.parametrize(
     ("y_err", "given", "known"),
     [
@@ -388,6 +389,7 @@ def test_report_of_labels_with_known_errors(folder, run, fitted, y_err, given, k
     assert ("known errors of the labels" in text) == (y_err is not None)
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_report_without_the_column_and_without_a_table(folder, run, fitted):  # noqa: F811
     fitted("mass_err")
     status, _, err = run("report", "m.eiv", "plain.csv")
@@ -405,6 +407,7 @@ def test_report_without_the_column_and_without_a_table(folder, run, fitted):  # 
     assert "--y-err is about a table" in err
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_report_with_shares_of_labels_some_of_which_are_missing(folder, run, fitted):  # noqa: F811
     fitted("5%", "--drop", "mass_err")
     table = pd.read_csv("d.csv")

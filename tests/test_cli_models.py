@@ -8,6 +8,7 @@ import re
 import resource
 import signal
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -187,7 +188,7 @@ def test_missing_values_are_counted_over_the_whole_table(model, run, monkeypatch
 
 def test_options_from_a_file_the_command_line_first(folder, run):  # noqa: F811
     (folder / "fit.toml").write_text(
-        'target = "mass"\ndrop = ["id", "batch"]\nseed = 3\ndrop-missing = true\n'
+        'target = "mass"\ndrop = ["id", "batch"]\nseed = 3\ndrop-missing = true\nrecipe = "paper"\n'
         "[x_err]\nlength = 0.1\ntemp = '5%'\n[settings]\nepochs = 2\nhidden_units = 8\ninput_prior = 'normal'\n"
     )
     status, _, err = run("fit", "d.csv", "--config", "fit.toml", "--set", "hidden_units=4", "-o", "m.eiv")
@@ -465,7 +466,7 @@ def test_interrupted(model, kind):
         arguments = ("fit", "d.csv", *FIT, "--set", "epochs=1000000", "-o", "m.eiv", "--force")
         kept = "m.eiv is as it was before"
     else:
-        pd.concat([rows(1000)] * 1000).to_csv("large.csv", index=False)
+        large(1000)
         arguments = ("predict", "m.eiv", "large.csv", "-o", "p.csv")
         kept = "p.csv was not written"
     with command(*arguments) as process:
@@ -481,6 +482,12 @@ def test_interrupted(model, kind):
     assert "Traceback" not in err
     assert (model / "m.eiv").read_bytes() == before
     assert {path.name for path in model.iterdir()} <= {"d.csv", "m.eiv", "large.csv"}
+
+
+def large(times):
+    """A table of that many thousand rows."""
+    head, *lines = rows(1000).to_csv(index=False).splitlines(keepends=True)
+    Path("large.csv").write_text(head + times * "".join(lines))
 
 
 def wait_for(folder, pattern):
@@ -508,9 +515,10 @@ def test_interrupted_before_anything_is_read(folder):
     assert (process.returncode, err) == (130, "interrupted: m.eiv was not written, nothing else is left.\n")
 
 
-def test_a_named_pipe_with_options_is_not_waited_for(folder):
+@pytest.mark.timeout(30)
+def test_a_named_pipe_with_options_is_not_waited_for(folder, run):  # noqa: F811
     os.mkfifo("fit.toml")
-    status, _, err = ended(sys.executable, "-c", MAIN, "fit", "d.csv", "--config", "fit.toml", "-o", "m.eiv")
+    status, _, err = run("fit", "d.csv", "--config", "fit.toml", "-o", "m.eiv")
     assert (status, err) == (2, "error: fit.toml is not a plain file.\n")
 
 
@@ -547,19 +555,19 @@ def test_too_little_memory_is_one_sentence(folder, run, monkeypatch):  # noqa: F
         run("info", "m.eiv")
 
 
-SLOW = [pytest.param("predict", name, marks=pytest.mark.slow) for name in ("p.parquet", "p.csv.gz")]
-
-
-@pytest.mark.parametrize(("kind", "target"), [("fit", "m.eiv"), ("predict", "p.csv"), *SLOW])
-def test_a_limit_on_the_size_of_files(model, kind, target):
+@pytest.mark.parametrize(
+    ("kind", "target"), [("fit", "m.eiv"), *(("predict", name) for name in ("p.csv", "p.parquet", "p.csv.gz"))]
+)
+def test_a_limit_on_the_size_of_files(model, run, kind, target):  # noqa: F811
     """The write fails half way, as it does where a quota is used up."""
-    pd.concat([rows(1000)] * 10).to_csv("large.csv", index=False)
+    large(10)
     before = (model / "m.eiv").read_bytes()
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-
-    status, _, err = ended(sys.executable, "-c", MAIN, *full_disk(kind, target), first=limit)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+        status, _, err = run(*full_disk(kind, target))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert status == 2, err
     kept = "it is as it was before" if target == "m.eiv" else "nothing is left of it"
     assert err == f"error: {target} could not be written, {kept}: File too large.\n"
@@ -571,7 +579,7 @@ def full_disk(kind, target):
     """A command that writes more than there is room for."""
     if kind == "predict":
         return ["predict", "m.eiv", "large.csv", "-o", target]
-    return ["fit", "d.csv", *FIT, "--set", "epochs=1", "--holdout", "0", "-o", target, "--force"]
+    return ["fit", "d.csv", *FIT, *QUICK, "--set", "hidden_units=100", "--holdout", "0", "-o", target, "--force"]
 
 
 MOUNT = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
@@ -586,14 +594,27 @@ def can_mount():
 
 
 @pytest.mark.skipif(not can_mount(), reason="mounting a small disk is not allowed here")
-@pytest.mark.parametrize(("kind", "name"), [("fit", "n.eiv"), ("predict", "p.csv")])
-def test_full_disk(model, kind, name):
-    """A disk of 64 kB in memory, which only the command and the listing after it see."""
-    pd.concat([rows(1000)] * 10).to_csv("large.csv", index=False)
+def test_full_disk(model):
+    """A disk of 64 kB in memory, which only the commands and the listing after them see."""
+    large(10)
     (model / "disk").mkdir()
-    script = """mount -t tmpfs -o size=64k none disk; "$@"; echo "status $?"; ls -A disk"""
-    arguments = [sys.executable, "-c", MAIN, *full_disk(kind, f"disk/{name}")]
-    status, out, err = ended(*MOUNT, script, "sh", *arguments)
-    assert err == f"error: disk/{name} could not be written, nothing is left of it: No space left on device.\n"
-    assert out.endswith("status 2\n")
+    outputs = {"fit": "disk/n.eiv", "predict": "disk/p.csv"}
+    code = f"""
+        import sys
+        from eiv.cli import main
+        for arguments in {[full_disk(*item) for item in outputs.items()]}:
+            sys.argv = ["eiv", *arguments]
+            try:
+                main()
+            except SystemExit as end:
+                print("status", end.code)
+    """
+    script = """mount -t tmpfs -o size=64k none disk; "$@"; ls -A disk"""
+    status, out, err = ended(*MOUNT, script, "sh", sys.executable, "-c", textwrap.dedent(code))
+    assert err.splitlines() == [
+        f"error: {name} could not be written, nothing is left of it: No space left on device."
+        for name in outputs.values()
+    ]
+    assert re.findall("^status .*", out, re.MULTILINE) == ["status 2", "status 2"]
+    assert out.endswith("status 2\n"), "the disk is empty"
     assert status == 0

@@ -1,24 +1,27 @@
 """What the commands do to files, processes and the terminal when something comes in between."""
 
+import contextlib
+import io
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import sys
 import textwrap
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from eiv import EiVRegressor
+from eiv import EiVRegressor, cli
 from eiv.datasets import SIMULATED
 from eiv.experiments.paper.tables import Tables
 from eiv.io.modelfile import read_header
 from processes import command, ended
+from scenarios import run_tables
 from test_cli import run  # noqa: F401  (a fixture)
 from test_cli_models import FIT, QUICK, folder, model, rows  # noqa: F401  (fixtures)
 
@@ -64,7 +67,7 @@ def test_links_are_followed_and_permissions_are_kept(model, run):  # noqa: F811
 
 
 def test_missing_folders_are_not_made(model, run, made_up_run):  # noqa: F811
-    made_up_run.write(model)
+    shutil.copytree(made_up_run, model, dirs_exist_ok=True)
     for arguments in (
         ("predict", "m.eiv", "d.csv", "-o", "no/p.csv"),
         ("explain", "m.eiv", "d.csv", "--row", "1", "-o", "no/p.png"),
@@ -108,10 +111,11 @@ def test_an_output_that_appears_meanwhile_is_left_alone(model, run, monkeypatch,
         assert Path(name).read_bytes() == beside.read_bytes()
 
 
-def test_the_page_of_results_is_not_replaced_without_force(run, tmp_path, made_up_run):  # noqa: F811
+@pytest.mark.usefixtures("unrendered")
+def test_the_page_of_results_is_not_replaced_without_force(run, tmp_path):  # noqa: F811
     results, page = tmp_path / "results", tmp_path / "page.html"
     results.mkdir()
-    made_up_run.write(results)
+    run_tables(sets=["yacht"]).write(results)
     page.write_text("mine")
     status, _, err = run("report", results, "-o", page)
     assert (status, err) == (2, f"error: {page} is there already; use --force to replace it.\n")
@@ -133,10 +137,11 @@ def test_the_page_of_results_is_not_replaced_without_force(run, tmp_path, made_u
 
 @pytest.mark.parametrize("name", ["report.html", "figures", "figures/scores.svg", "claims.csv", "page.md"])
 @pytest.mark.parametrize("there", [True, False])
+@pytest.mark.usefixtures("unrendered")
 def test_the_page_of_results_follows_no_links(run, tmp_path, made_up_run, name, there):  # noqa: F811
     results, outside = tmp_path / "results", tmp_path / "outside"
     (results / name).parent.mkdir(parents=True)
-    made_up_run.write(results)
+    shutil.copytree(made_up_run, results, dirs_exist_ok=True)
     if there and name == "figures":
         outside.mkdir()
     elif there:
@@ -232,64 +237,104 @@ def test_nohup_is_heeded(folder):  # noqa: F811
 def shell(script, encoding="utf-8"):
     """A line of bash in which `eiv` is the command line: exit status, stdout and stderr."""
     eiv = f"{sys.executable} -c 'from eiv.cli import main; main()'"
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": encoding}
+    environment = os.environ | {"PYTHONIOENCODING": encoding}
     script = f'eiv() {{ {eiv} "$@"; }}; set -o pipefail; {script}'
     status, out, err = ended("bash", "-c", script, env=environment, text=False)
     return status, out.decode(encoding), err.decode(encoding)
 
 
-def test_a_reader_that_goes_away(folder):  # noqa: F811
-    options = " ".join((*FIT, *QUICK))
-    assert shell(f"eiv fit d.csv {options} -o m.eiv | true") == (0, "", "")
-    assert Path("m.eiv").exists()
-    assert shell(f"eiv fit d.csv {options} -o n.eiv 2>&1 | true") == (0, "", "")
+@pytest.fixture
+def run_to(run, monkeypatch):  # noqa: F811
+    """`run` with other files in the place of the streams, which it closes as Python does at its end."""
+
+    def run_to(*arguments, **streams):
+        with monkeypatch.context() as patch, contextlib.ExitStack() as files:
+            for talk in (cli.console, cli.errors):  # each goes back to what it was, and says again what it has to
+                patch.setattr(talk, "quiet", False)
+                patch.setattr(talk, "failure", None)
+            for name, file in streams.items():
+                patch.setattr(sys, name, files.enter_context(open(file, "w", encoding="utf-8")))
+            return run(*arguments)
+
+    return run_to
+
+
+def without_reader():
+    """The end of a pipe to write to, from which nobody reads."""
+    read, write = os.pipe()
+    os.close(read)
+    return write
+
+
+def test_a_reader_that_goes_away(folder, run_to):  # noqa: F811
+    options = (*FIT, *QUICK)
+    assert shell(f"eiv fit d.csv {' '.join(options)} -o m.eiv 2>&1 | true") == (0, "", "")
+    assert run_to("fit", "d.csv", *options, "-o", "n.eiv", stdout=without_reader()) == (0, "", "")
     assert Path("n.eiv").read_bytes() == Path("m.eiv").read_bytes()
-    assert shell("eiv explain m.eiv d.csv --row 1 -o p.png | true") == (0, "", "")
+    assert run_to("explain", "m.eiv", "d.csv", "--row", "1", "-o", "p.png", stdout=without_reader()) == (0, "", "")
     assert Path("p.png").exists()
+    assert run_to("info", "m.eiv", stdout=without_reader(), stderr=without_reader()) == (0, "", "")
+    assert run_to("info", "--json", "m.eiv", stdout=without_reader()) == (0, "", "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_terminal_that_is_full(folder):  # noqa: F811
-    options, said = " ".join((*FIT, *QUICK)), "error: stdout could not be written: No space left on device.\n"
-    assert shell(f"eiv fit d.csv {options} -o m.eiv >/dev/full") == (2, "", said)
+@pytest.mark.filterwarnings("always::eiv.inputs.plausible.SuspiciousErrorWarning")
+def test_a_terminal_that_is_full(folder, run_to):  # noqa: F811
+    said = "error: stdout could not be written: No space left on device.\n"
+    assert shell(f"eiv fit d.csv {' '.join((*FIT, *QUICK))} -o m.eiv >/dev/full") == (2, "", said)
     assert Path("m.eiv").exists()
-    for command in (  # noqa: F402
-        "eiv predict m.eiv d.csv -o p.csv >/dev/full",
-        "eiv explain m.eiv d.csv --row 1 -o p.png >/dev/full",
-        "eiv info m.eiv >/dev/full",
-        "eiv info --json m.eiv >/dev/full",
+    for command in ("eiv", "eiv --help", "eiv fit --help", "eiv study"):  # noqa: F402
+        assert shell(f"{command} >/dev/full") == (2, "", said)
+    for arguments in (
+        ("predict", "m.eiv", "d.csv", "-o", "p.csv"),
+        ("explain", "m.eiv", "d.csv", "--row", "1", "-o", "p.png"),
+        ("info", "m.eiv"),
+        ("info", "--json", "m.eiv"),
     ):
-        assert shell(command) == (2, "", said)
+        assert run_to(*arguments, stdout="/dev/full") == (2, "", said)
     assert Path("p.csv").exists()
     assert Path("p.png").exists()
-    assert shell("eiv info --json m.eiv | true") == (0, "", "")
-    for command in ("eiv", "eiv --help", "eiv fit --help", "eiv study"):
-        assert shell(f"{command} >/dev/full") == (2, "", said)
-    assert shell("eiv info m.eiv >/dev/full 2>/dev/full") == (2, "", "")
-    assert shell("eiv info none.eiv 2>/dev/full")[0] == 2
-    warned = "eiv fit d.csv --target mass --feature length --feature temp --x-err length=0.1 --x-err temp=4"
-    assert shell(f"{warned} {' '.join(QUICK)} -o n.eiv")[0] == 0
+    assert run_to("info", "m.eiv", stdout="/dev/full", stderr="/dev/full") == (2, "", "")
+    assert run_to("info", "none.eiv", stderr="/dev/full")[0] == 2
+    warned = ("fit", "d.csv", "--target", "mass", "--feature", "length", "--feature", "temp", "--x-err", "length=0.1")
+    warned += ("--x-err", "temp=4", *QUICK, "-o", "n.eiv")
+    status, _, err = run_to(*warned)
+    assert (status, err.startswith("warning: x_err is about as large")) == (0, True)
     Path("n.eiv").unlink()
-    assert shell(f"{warned} {' '.join(QUICK)} -o n.eiv 2>/dev/full")[0] == 2, "a warning is lost"
+    assert run_to(*warned, stderr="/dev/full")[0] == 2, "a warning is lost"
     assert Path("n.eiv").exists()
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
-def test_a_terminal_that_cannot_show_everything(folder, encoding):  # noqa: F811
+def test_a_terminal_that_cannot_show_everything(folder, run, monkeypatch, encoding):  # noqa: F811
+    shown = "gr??e ?" if encoding == "ascii" else "größe ?"
+    assert shell("eiv report 'größe λ'", encoding) == (
+        *(2, ""),
+        f"error: There is no model file and no folder {shown}.\n",
+    )
+
+    def show(*arguments):
+        with monkeypatch.context() as patch:
+            streams = {name: io.TextIOWrapper(io.BytesIO(), encoding=encoding) for name in ("stdout", "stderr")}
+            for name, stream in streams.items():
+                patch.setattr(sys, name, stream)
+            status = run(*arguments)[0]
+            return status, *(stream.buffer.getvalue().decode(encoding) for stream in streams.values())
+
     table = Path("d.csv").read_text().replace("length", "größe λ")
     Path("d.csv").write_text(table, encoding="utf-8")
-    options = " ".join((*FIT, *QUICK)).replace("length=0.1", "'größe λ=0.1'")
-    status, out, err = shell(f"eiv fit d.csv {options} -o m.eiv", encoding)
+    options = [text.replace("length", "größe λ") for text in (*FIT, *QUICK)]
+    status, out, err = show("fit", "d.csv", *options, "-o", "m.eiv")
     assert (status, err) == (0, "")
-    assert ("gr??e ?" if encoding == "ascii" else "größe ?") in out
-    status, out, err = shell("eiv explain m.eiv d.csv --row 1 -o p.png", encoding)
+    assert shown in out
+    status, out, err = show("explain", "m.eiv", "d.csv", "--row", "1", "-o", "p.png")
     assert (status, err) == (0, "")
     assert "####" in out, "bars"
     assert Path("p.png").exists()
-    status, out, _ = shell("eiv info --json m.eiv", encoding)
-    assert json.loads(out) == read_header("m.eiv")
-    Path(os.fsdecode(b"\xff.csv")).write_text(table)
-    assert shell("eiv predict m.eiv $'\\xff.csv' -o p.csv", encoding)[::2] == (0, "")
+    assert json.loads(show("info", "--json", "m.eiv")[1]) == read_header("m.eiv")
+    name = os.fsdecode(b"\xff.csv")
+    Path(name).write_text(table)
+    assert show("predict", "m.eiv", name, "-o", "p.csv")[::2] == (0, "")
 
 
 def test_the_picture_comes_before_the_words(model, run, monkeypatch):  # noqa: F811
@@ -432,10 +477,11 @@ DAMAGE = {
 }
 
 
+@pytest.mark.usefixtures("unrendered")
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("table", ["networks", "stacks", "calibration", "points"])
 def test_damaged_results_are_one_sentence(run, tmp_path, made_up_run, table, damage):  # noqa: F811
-    made_up_run.write(tmp_path)
+    shutil.copytree(made_up_run, tmp_path, dirs_exist_ok=True)
     path = tmp_path / f"{table}.csv"
     changed = DAMAGE[damage](path.read_bytes())
     if changed == path.read_bytes():
@@ -448,12 +494,8 @@ def test_damaged_results_are_one_sentence(run, tmp_path, made_up_run, table, dam
 
 
 @pytest.mark.parametrize("table", ["calibration", "points"])
-def test_results_cut_off_after_any_line(tmp_path, made_up_run, table):
-    simulated = {
-        name: (found := getattr(made_up_run, name))[found["dataset"].isin(SIMULATED)]
-        for name in ("calibration", "points")
-    }
-    replace(made_up_run, **simulated).write(tmp_path)
+def test_results_cut_off_after_any_line(tmp_path, table):
+    run_tables(sets=SIMULATED).write(tmp_path)
     Tables.read(tmp_path)
     lines = (tmp_path / f"{table}.csv").read_bytes().splitlines(keepends=True)
     stack = len(lines) // 12  # rows of one, of three for each of four sets

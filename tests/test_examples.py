@@ -38,7 +38,7 @@ def test_the_law_is_the_known_one(humidity):
 def test_the_truth_is_found_again(humidity, run, tmp_path, monkeypatch):  # noqa: F811
     shutil.copytree(FOLDER, tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
-    quick = ("--set", "epochs=40", "--no-refit")
+    quick = ("--set", "network=cosine", "--set", "hidden_units=96", "--no-refit")
     fit = ("fit", "examples/humidity.csv", "--config", "examples/errors.toml", *quick, "-o", "m.eiv")
     assert run(*fit)[0] == 0
     notes = read_header("m.eiv")["notes"]

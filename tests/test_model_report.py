@@ -105,6 +105,7 @@ def test_patterns_in_residuals():
     assert Pattern.of(np.zeros(3), np.zeros(3)).explained == 0
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_the_numbers_on_the_page_are_those_of_the_library(tmp_path):
     X, y = table()
     fitted = EiVRegressor(0.1, **FAST, recipe="paper").fit(pd.DataFrame(X, columns=list("abcd")), y)
@@ -151,6 +152,7 @@ def test_without_a_table_the_page_shows_what_the_file_holds(tmp_path):
     assert shown_table(text, "Uncertainty budget")["total"][1] == number(budget.total)
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_exact_inputs_and_several_outputs(tmp_path):
     X, y = table()
     outputs = pd.DataFrame({"mass": y, "volume": -y})
@@ -164,6 +166,7 @@ def test_exact_inputs_and_several_outputs(tmp_path):
     assert len(names) == len(set(names))
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_tables_without_labels_and_the_training_table(tmp_path):
     X, y = table()
     assert "holds no labels of y" in page_of(tmp_path, sample_of(X))
@@ -196,6 +199,7 @@ def test_the_same_model_gives_the_same_page_which_needs_nothing_from_elsewhere(t
     assert "url(" not in text
 
 
+@pytest.mark.usefixtures("unrendered")
 @pytest.mark.parametrize("notes", [{"holdout": "good"}, {"holdout": {"rmse": "low"}}, {"target": 3, "data": []}])
 def test_odd_notes_do_no_harm(tmp_path, notes):
     text = page_of(tmp_path, notes=notes)
@@ -215,6 +219,7 @@ def test_ranges_of_constant_columns():
     assert np.isfinite(found.places).all()
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_the_command(model, run, monkeypatch):  # noqa: F811
     status, out, err = run("report", "m.eiv", "d.csv")
     assert (status, err) == (0, "")
@@ -238,6 +243,7 @@ def test_the_command(model, run, monkeypatch):  # noqa: F811
     assert f"error is {number(rmse(data['batch'], p.mean))}" in (model / "other.html").read_text()
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_of_a_large_table_rows_are_chosen_evenly(model, run, monkeypatch):  # noqa: F811
     monkeypatch.setattr(report_command, "_MOST_ROWS", 30)
     monkeypatch.setattr(reading, "_BLOCK", 600)

@@ -1,11 +1,13 @@
 """The README runs as written: its Python here, its commands in a copy of what they need.
 
-`make test` takes smaller networks and fewer epochs than the recipe. The share of the variance that the text states is
-that of the recipe itself: `make test-all` compares it.
+`make test` takes smaller networks and fewer epochs than the recipe, and runs the commands one by one in its process.
+The share of the variance that the text states is that of the recipe itself: `make test-all` compares it, and runs the
+commands in a shell.
 """
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,12 +21,13 @@ import sklearn
 
 import eiv
 from eiv.training.settings import RECIPES
-from processes import process_group
+from processes import MAIN, process_group
+from test_cli import run  # noqa: F401  (a fixture)
 
 README = Path(__file__).parents[1] / "README.md"
 MARK = "not run by the tests: "
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-QUICK = {"hidden_units": 32, "epochs": 150}
+QUICK = {"hidden_units": 32, "n_hidden": 2, "epochs": 150}
 by_recipe = pytest.mark.parametrize(
     "changes", [pytest.param(QUICK, id="quick"), pytest.param({}, id="full", marks=pytest.mark.slow)]
 )
@@ -81,42 +84,64 @@ def test_python_blocks_run_in_order(changes, routing_restored, capsys, monkeypat
 
 
 @pytest.fixture
-def clone(tmp_path, changes):
-    """A folder with what the commands read, and the environment that they run in."""
+def clone(tmp_path, monkeypatch):
+    """A folder with what the commands read, in which they run."""
     for name in ("examples", "results"):
         shutil.copytree(README.parent / name, tmp_path / name)
-    command = tmp_path / "bin" / "eiv"
-    command.parent.mkdir()
-    default = "from eiv.training.settings import RECIPES; RECIPES['default']"
-    program = f"from eiv import cli; {default}.update({changes}); cli.main()"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{program}" "$@"\n')
-    command.chmod(0o755)
-    paths = {
-        "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(Path(eiv.__file__).parents[1]),
-        "EIV_CACHE": str(tmp_path / "cache"),
-    }
-    return tmp_path, os.environ | paths | {"COLUMNS": "100", "OMP_NUM_THREADS": "1"}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EIV_CACHE", str(tmp_path / "cache"))
+    return tmp_path
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs sh, and a script as a command")
-@by_recipe
-def test_command_blocks_run_in_order(clone, changes):
-    folder, environment = clone
-    shown, seconds = "", 240 if changes else 1800
-    for block in to_run("sh"):
-        with process_group(["sh", "-e", "-c", block.text], cwd=folder, env=environment, **PIPES) as process:
-            out, err = process.communicate(timeout=seconds)
-        assert process.returncode == 0, f"{block.text}\n{out}\n{err}"
-        assert err == ""
-        shown += out
+def check_answers(folder, shown):
+    """That the commands have left what they should: the share of the variance that the README says, and that shown."""
     assert {"model.eiv", "predictions.csv", "report.html"} < {path.name for path in folder.iterdir()}
     found = pd.read_csv(folder / "predictions.csv")
     assert len(found) == len(pd.read_csv(README.parent / "examples" / "new.csv"))
     assert (found["total"] > found["std"]).all()
     (share,) = re.findall(r"they make up (\d+) % of the variance of a new label", " ".join(shown.split()))
     (said,) = re.findall(r"the input errors make up (\d+) %", " ".join(README.read_text().split()))
-    assert changes or abs(int(share) - int(said)) < 10
+    return int(said), int(share)
+
+
+@pytest.mark.usefixtures("unrendered")
+def test_commands_run_in_order(clone, run, monkeypatch):  # noqa: F811
+    """Each line of the blocks, in this process."""
+    for name, value in QUICK.items():
+        monkeypatch.setitem(RECIPES["default"], name, value)
+    shown = ""
+    for block in to_run("sh"):
+        for line in block.text.splitlines():
+            program, *arguments = shlex.split(line, comments=True)
+            assert program == "eiv"
+            status, out, err = run(*arguments, width=100)
+            assert (status, err) == (0, ""), line
+            shown += out
+    check_answers(clone, shown)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="needs sh, and a script as a command")
+def test_command_blocks_run_in_order(clone):
+    """Each block in a shell, by the recipe itself."""
+    command = clone / "bin" / "eiv"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{MAIN}" "$@"\n')
+    command.chmod(0o755)
+    paths = {
+        "PATH": f"{command.parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(Path(eiv.__file__).parents[1]),
+    }
+    shown = ""
+    for block in to_run("sh"):
+        environment = os.environ | paths | {"COLUMNS": "100"}
+        with process_group(["sh", "-e", "-c", block.text], cwd=clone, env=environment, **PIPES) as process:
+            out, err = process.communicate(timeout=1800)
+        assert process.returncode == 0, f"{block.text}\n{out}\n{err}"
+        assert err == ""
+        shown += out
+    said, share = check_answers(clone, shown)
+    assert abs(share - said) < 10
 
 
 def test_links_lead_somewhere():

@@ -42,10 +42,17 @@ def fitted(table):
     def module(n_inputs, n_outputs):
         return nn.Sequential(nn.Linear(n_inputs, 12), nn.SiLU(), nn.Linear(12, n_outputs))
 
-    settings = {name: {"posterior": name, "dropout": 0.1} for name in FAMILIES} | {"own module": {"module": module}}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # so few epochs leave a loose bound
-        return {name: EiVRegressor(**FAST | own).fit(X, y, X_err=errors) for name, own in settings.items()}
+    class Models(dict):
+        """Each is fitted when it is first asked for."""
+
+        def __missing__(self, name):
+            own = {"module": module} if name == "own module" else {"posterior": name, "dropout": 0.1}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # so few epochs leave a loose bound
+                self[name] = EiVRegressor(**FAST | own).fit(X, y, X_err=errors)
+            return self[name]
+
+    return Models()
 
 
 def everything(prediction):
@@ -55,12 +62,12 @@ def everything(prediction):
 
 @pytest.mark.parametrize("name", [*CLOSED, "own module"])
 def test_moments_do_not_depend_on_the_seed_of_a_prediction(fitted, table, name):
-    """Of one fitted model, 25 seeds: the two parts of u scattered by a tenth where all rows share their draws."""
+    """Of one fitted model, six seeds: the two parts of u scattered by a tenth where all rows share their draws."""
     X, _, errors = table
     model = fitted[name]
     n_draws = model._n_draws
     found = [
-        replace(model.model_, seed=seed).predict(X, errors, n_draws=n_draws, keep_draws=False) for seed in range(25)
+        replace(model.model_, seed=seed).predict(X, errors, n_draws=n_draws, keep_draws=False) for seed in range(6)
     ]
     for part in PARTS:
         values = np.stack([getattr(p, part) for p in found])
@@ -202,6 +209,7 @@ def test_known_errors_of_labels_count_in_their_intervals(noisy_labels):
 
 def test_labels_without_their_known_errors_are_warned_about(noisy_labels):
     model, X, y = noisy_labels
+    X, y = X[:300], y[:300]  # of which 0.47 are covered, with a standard error of 0.03
     p = model.predict_distribution(X)
     p.interval(0.95), p.quantile(0.5)
     for ask in (lambda: p.interval(0.95, of="label"), lambda: p.quantile(0.5, of="label"), lambda: p.samples("label")):

@@ -41,7 +41,7 @@ PRIORS = {
         ),
     ),
 }
-AXIS = np.linspace(-5, 5, 401)
+AXIS = np.linspace(-5, 5, 201)
 GRID = np.stack(np.meshgrid(AXIS, AXIS, indexing="ij"), axis=-1).reshape(-1, 2)
 CELL = (AXIS[1] - AXIS[0]) ** 2
 
@@ -129,7 +129,7 @@ def test_an_exact_feature_stays_exact_and_informs_the_other():
     assert zeta.noisy == (0,)
     assert zeta.lines == "all"
     for row in range(3):
-        along = np.column_stack([AXIS, np.full(401, X[row, 1])])
+        along = np.column_stack([AXIS, np.full(len(AXIS), X[row, 1])])
         product = PRIORS["mixture"][1](along) * norm.pdf(X[row, 0], AXIS, 0.5)
         product /= product.sum()
         assert zeta.mean[row, 0].item() == pytest.approx((product * AXIS).sum(), abs=1e-8)

@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -47,8 +47,9 @@ def test_what_was_not_run_is_said(page):
     assert "california" in text
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_words_from_the_tables_are_escaped(tmp_path):
-    tables = run_tables()
+    tables = run_tables(sets=["yacht"])
     tables.stacks["device_name"] = "<script>alert(1)</script>"
     assert "<script>alert" not in write_report(tables, tmp_path).read_text()
 
@@ -114,19 +115,26 @@ def test_in_a_browser_captions_fit_the_window_and_words_unfold(browser, page, wi
     assert words.is_displayed()
 
 
-@pytest.mark.parametrize("ending", ["html", "md"])
-def test_words_are_explained_and_the_tables_use_them(tmp_path, ending):
-    text = write_report(run_tables(), tmp_path, tmp_path / f"page.{ending}").read_text()
+@pytest.fixture(scope="module", params=["html", "md"])
+def ending(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def text(page, ending, tmp_path_factory):
+    """What the page says, of each kind."""
+    if ending == "html":
+        return page.read_text()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("eiv.plotting.image", lambda figure, kind: b"")  # which it does not hold
+        return text_of(run_tables(), tmp_path_factory.mktemp("markdown"), ending)
+
+
+def test_words_are_explained_and_the_tables_use_them(text):
     for word in WORDS:
         assert f"<dt>{word}</dt>" in text or f"| {word} | " in text
     assert ">as printed</td>" in text or "| EiV | as printed | " in text
     assert not re.search(r"(>|\| )non_eiv(<| )", text)
-
-
-@pytest.fixture
-def no_figures(monkeypatch):
-    """Pages for their words alone, which are written sooner."""
-    monkeypatch.setattr("eiv.experiments.paper.report.draw_figures", lambda tables, folder: [])
 
 
 def as_before(tables):
@@ -138,11 +146,10 @@ def text_of(tables, folder, ending):
     return write_report(tables, folder, folder / f"page.{ending}").read_text()
 
 
-@pytest.mark.usefixtures("no_figures")
-@pytest.mark.parametrize("ending", ["html", "md"])
+@pytest.mark.usefixtures("unrendered")
 def test_both_readings_of_the_regression_and_their_verdicts_are_shown(tmp_path, ending):
-    tables = run_tables()
-    rows = (tables.networks["dataset"] == "linear") & (tables.networks["estimator"] == "predictive")
+    tables = run_tables(sets=["linear"])
+    rows = tables.networks["estimator"] == "predictive"
     tables.networks.loc[rows, "truth_coverage"] = 1.0
     text = text_of(tables, tmp_path, ending)
     before_verdict = r"\) covers the truth insufficiently[^|<]*(</span><span class=\"verdict [a-z-]*\">|\|[^|]*\| )"
@@ -152,48 +159,39 @@ def test_both_readings_of_the_regression_and_their_verdicts_are_shown(tmp_path, 
     assert REMARKS["regression_covers_too_little_predictive"][:60] in text
 
 
-@pytest.mark.usefixtures("no_figures")
-@pytest.mark.parametrize("ending", ["html", "md"])
-def test_the_page_says_what_its_errors_are_of(tmp_path, ending):
-    tables = run_tables()
+@pytest.mark.usefixtures("unrendered")
+def test_the_page_says_what_its_errors_are_of(text, tmp_path, ending):
     drawn_anew, of_splits = "errors are those over independent data sets", "overlapping splits of one data set. Errors"
-    text = text_of(tables, tmp_path, ending)
     assert drawn_anew in text
     assert of_splits not in text
     assert "found again with one network left out at a time" in text
-    text = text_of(as_before(tables), tmp_path, ending)
-    assert drawn_anew not in text
-    assert of_splits in text
+    before = text_of(as_before(run_tables(sets=["linear"])), tmp_path, ending)
+    assert drawn_anew not in before
+    assert of_splits in before
 
 
-@pytest.mark.usefixtures("no_figures")
-@pytest.mark.parametrize("ending", ["html", "md"])
-def test_what_is_known_of_one_run_stands_on_its_page_only(tmp_path, ending):
+@pytest.mark.usefixtures("unrendered")
+def test_what_is_known_of_one_run_stands_on_its_page_only(text, tmp_path, ending):
     words = "After this run a race was found"
-    assert words not in text_of(run_tables(), tmp_path, ending)
+    assert words not in text
     (tmp_path / "remarks.md").write_text(f"{words}.\n")
-    assert words in text_of(run_tables(), tmp_path, ending)
+    assert words in text_of(run_tables(sets=["yacht"]), tmp_path, ending)
 
 
-@pytest.mark.usefixtures("no_figures")
-@pytest.mark.parametrize("ending", ["html", "md"])
+@pytest.mark.usefixtures("unrendered")
 def test_a_page_of_real_data_says_nothing_of_simulated_ones(tmp_path, ending):
-    tables = run_tables()
-    real = Tables(*(getattr(tables, one.name).query("dataset in ('yacht', 'naval')") for one in fields(tables)))
-    text = text_of(real, tmp_path, ending)
+    text = text_of(run_tables(sets=["yacht", "naval"]), tmp_path, ending)
     assert "overlapping random splits of one table" in text
     assert "On the simulated sets the data" not in text
     assert "in which the networks of a simulated set" not in text
 
 
-@pytest.mark.usefixtures("no_figures")
-@pytest.mark.parametrize("ending", ["html", "md"])
-def test_a_changed_rule_says_that_it_was_changed(tmp_path, ending):
-    text = text_of(run_tables(), tmp_path, ending)
+def test_a_changed_rule_says_that_it_was_changed(text):
     assert "This rule was changed after an earlier run" in text
     assert "one that was changed after an earlier run says so" in " ".join(text.split())
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_the_page_in_docs_is_that_of_the_results(tmp_path):
     root = Path(__file__).parents[2]
     shutil.copy(root / "results" / "remarks.md", tmp_path)

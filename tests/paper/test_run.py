@@ -27,21 +27,23 @@ from processes import process_group
 QUIET = Console(quiet=True)
 RESULTS = ("networks", "calibration", "points")  # `stacks` holds times, which differ
 
-SHORT = """
+SHORT = {"epochs": 4, "y_noise_every": 2, "hidden_units": 8}
+FEW = {"only": ["linear", "quadratic"], "n_networks": 2, "device": "cpu", "seed": 5}
+CODE = f"""
     import sys
     from dataclasses import replace
     from pathlib import Path
     import eiv.experiments.paper.settings as settings
     for name, row in settings.TRAINING.items():
-        settings.TRAINING[name] = replace(row, epochs=4, y_noise_every=2, hidden_units=8)
+        settings.TRAINING[name] = replace(row, **{SHORT})
     from eiv.experiments.paper.run import reproduce
-    reproduce(Path(sys.argv[1]), only=["linear", "quadratic"], n_networks=2, device="cpu", seed=5)
+    reproduce(Path(sys.argv[1]), **{FEW})
 """
 
 
 def short_run(folder):
     """A process that runs six short stacks; at the end of the block it is killed with its workers."""
-    command = [sys.executable, "-c", textwrap.dedent(SHORT), str(folder)]
+    command = [sys.executable, "-c", textwrap.dedent(CODE), str(folder)]
     return process_group(command, stderr=subprocess.DEVNULL)
 
 
@@ -54,20 +56,46 @@ def results(folder):
     return {name: (folder / f"{name}.csv").read_bytes() for name in RESULTS}
 
 
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs groups of processes, which are killed at once")
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
-def test_killed_at_random_moments_the_tables_are_those_of_an_undisturbed_run(tmp_path, kills):
+def n_finished(folder):
+    return len(list(folder.glob("stacks/*.json")))
+
+
+needs_groups = pytest.mark.skipif(
+    not hasattr(os, "killpg"), reason="needs groups of processes, which are killed at once"
+)
+
+
+@needs_groups
+@pytest.mark.usefixtures("without_workers")
+def test_killed_in_the_middle_the_tables_are_those_of_an_undisturbed_run(tmp_path, monkeypatch):
+    """The run that is killed has workers; those that go on and that are not disturbed have none."""
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    for name, row in TRAINING.items():
+        monkeypatch.setitem(TRAINING, name, replace(row, **SHORT))
+    with short_run(killed) as process:
+        while n_finished(killed) == 0 and process.poll() is None:
+            time.sleep(0.01)
+    kept = n_finished(killed)
+    assert 0 < kept < 6
+    reproduce(killed, **FEW, console=QUIET)
+    reproduce(undisturbed, **FEW, console=QUIET)
+    assert n_finished(killed) == n_finished(undisturbed) == 6
+    assert results(killed) == results(undisturbed)
+
+
+@needs_groups
+@pytest.mark.slow
+def test_killed_at_random_moments_the_tables_are_those_of_an_undisturbed_run(tmp_path):
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     started = time.monotonic()
     run_to_the_end(undisturbed)
     seconds = time.monotonic() - started
-    random = np.random.default_rng(kills)
+    random = np.random.default_rng(10)
     kept = []
-    for _ in range(kills):
+    for _ in range(10):
         with short_run(killed):
             time.sleep(random.uniform(0.3, 0.9) * seconds)
-        kept.append(len(list(killed.glob("stacks/*.json"))))
+        kept.append(n_finished(killed))
     run_to_the_end(killed)
     assert kept == sorted(kept)  # nothing is lost
     assert results(killed) == results(undisturbed)

@@ -181,8 +181,8 @@ def test_covariances_of_each_row_a_mixture_and_berkson_errors(name, error_model)
     X, roots = random.standard_normal((40, 2)), 0.2 * random.standard_normal((40, 2, 2))
     prior = "mixture" if error_model == "classical" else "flat"
     model = EiVRegressor(
-        posterior=name, input_prior=prior, error_model=error_model, hidden_units=8, epochs=4, n_networks=2, n_theta=20,
-        random_state=0,
+        posterior=name, input_prior=prior, error_model=error_model, hidden_units=8, n_hidden=2, epochs=4, n_networks=2,
+        n_theta=20, random_state=0,
     )  # fmt: skip
     errors = roots @ roots.swapaxes(1, 2)
     p = model.fit(X, X.sum(1), X_err=errors).predict_distribution(X[:5], X_err=errors[:5])

@@ -205,6 +205,7 @@ def test_rows_without_a_score_are_refused(run, tmp_path):  # noqa: F811
     assert not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_a_part_of_the_study_says_what_is_missing(tmp_path, monkeypatch):
     made_up(tmp_path, problems=["sine"], methods=["non-EiV", "ours"], n_realisations=1, n_networks=2)
     text = write_coverage_page(tmp_path).read_text()
@@ -219,6 +220,7 @@ def test_a_part_of_the_study_says_what_is_missing(tmp_path, monkeypatch):
     assert "<p>All is well.</p>" in text
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_report_writes_markdown_too(run, tmp_path):  # noqa: F811
     made_up(tmp_path, problems=["sine"], methods=["paper", "ours"])
     assert run("report", tmp_path, "-o", tmp_path / "page.md")[0] == 0
@@ -226,9 +228,10 @@ def test_report_writes_markdown_too(run, tmp_path):  # noqa: F811
     assert (tmp_path / "page" / "coverage_truth.png").is_file()
 
 
+@pytest.mark.usefixtures("unrendered")
 @pytest.mark.parametrize("methods", [[], list(METHODS)])
 def test_what_the_command_prints_fits_into_80_columns(run, tmp_path, monkeypatch, methods):  # noqa: F811
-    table = made_up(tmp_path)
+    table = made_up(tmp_path, n_realisations=2, n_networks=2)
     monkeypatch.setattr(coverage, "study_coverage", lambda *args, **options: table)
     status, out, _ = run("study", "coverage", "--out", tmp_path, "--methods", ";".join(methods), width=80)
     assert status == 0
@@ -247,6 +250,7 @@ def test_without_tables_there_is_no_page(tmp_path):
         write_coverage_page(tmp_path)
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_the_page_in_docs_is_that_of_the_results(tmp_path):
     root = Path(__file__).parents[2]
     page = write_coverage_page(root / "results" / "coverage", tmp_path / "coverage.md")
@@ -254,8 +258,9 @@ def test_the_page_in_docs_is_that_of_the_results(tmp_path):
     assert "What came out" in page.read_text()
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_single_fits_stand_beside_the_means(tmp_path):
-    table = made_up(tmp_path)
+    table = made_up(tmp_path, problems=["sine"])
     page = write_coverage_page(tmp_path, tmp_path / "page.md").read_text()
     section = page.split("## Single fits")[1].split("## ")[0]
     fits = table.query("method == 'ours' and problem == 'sine' and zeta == 'normal'")["truth_moment_0.95"]

@@ -120,6 +120,7 @@ def test_label_scores_of_real_data_are_in_units_of_the_spread():
     assert found["interval_score"] == pytest.approx(2 * 1.96 + 40 * (4 - 1.96) / 3, rel=1e-4)
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_where_training_diverges_there_are_no_scores_and_the_page_says_so(small, tmp_path, monkeypatch):
     wild = {name: replace(row, learning_rate=1e30) for name, row in posteriors.TRAINING.items()}
     monkeypatch.setattr(posteriors, "TRAINING", wild)
@@ -198,6 +199,7 @@ def test_the_page_in_markdown_has_its_figures_beside_it(tmp_path):
     assert len(rows) == 1
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_report_makes_the_page_again(run, tmp_path):  # noqa: F811
     made_up(tmp_path, data_sets=["sine"], families=["bernoulli_dropout", "swag"])
     assert run("report", tmp_path, "-o", tmp_path / "page.md")[0] == 0
@@ -215,6 +217,7 @@ def test_rows_without_a_score_are_refused(run, tmp_path):  # noqa: F811
     assert not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_a_part_of_the_study_says_what_is_missing(tmp_path, monkeypatch):
     made_up(tmp_path, data_sets=["yacht"], families=["swag", "ensemble"])
     text = write_posteriors_page(tmp_path).read_text()
@@ -229,6 +232,7 @@ def test_a_part_of_the_study_says_what_is_missing(tmp_path, monkeypatch):
     assert "Take any." in text
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_what_the_command_prints_fits_into_80_columns(run, tmp_path, monkeypatch):  # noqa: F811
     table = made_up(tmp_path)
     monkeypatch.setattr(posteriors, "study_posteriors", lambda *args, **options: table)
@@ -249,6 +253,7 @@ def test_without_tables_there_is_no_page(tmp_path):
         write_posteriors_page(tmp_path)
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_the_page_in_docs_is_that_of_the_results(tmp_path):
     root = Path(__file__).parents[2]
     page = write_posteriors_page(root / "results" / "posteriors", tmp_path / "posteriors.md")

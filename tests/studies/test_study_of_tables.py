@@ -191,11 +191,9 @@ def test_a_fit_that_fails_has_no_scores(monkeypatch):
     assert row["best_rmse"] > 0
 
 
+@pytest.mark.usefixtures("without_workers", "unrendered")
 def test_a_small_study(run, folder, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setattr(tables, "tables_at_hand", lambda: ("cpx_pressure",))
-    monkeypatch.setattr(
-        "eiv.experiments.runs.joblib.Parallel", lambda **options: lambda jobs: (f(*a, **k) for f, a, k in jobs)
-    )
     out = tmp_path / "study"
     options = ["--seeds", "0:2", "--methods", "gp,boosting", "--most-rows", "80", "--device", "cpu", "--out", out]
     status, shown, _ = run("study", "tables", *options)

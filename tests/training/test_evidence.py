@@ -192,13 +192,13 @@ def table(n_rows=300, n_columns=3, y_noise=0.3, x_err=0.4, seed=0):
 @pytest.fixture(scope="module")
 def fitted():
     X, y, _, _ = table()
-    return EiVRegressor(0.4, network="cosine", random_state=0).fit(X, y)
+    return EiVRegressor(0.4, **COSINE | {"hidden_units": 128}).fit(X, y)
 
 
 def test_a_fit_of_three_noisy_columns(fitted):
     X, y, zeta, truth = table(1000, seed=1)
     p = fitted.predict_distribution(X)
-    ignored = EiVRegressor(network="cosine", random_state=0).fit(*table()[:2])
+    ignored = EiVRegressor(**COSINE | {"hidden_units": 128}).fit(*table()[:2])
     assert rmse(truth, fitted.predict(zeta, X_err=0)) < 0.95 * rmse(truth, ignored.predict(zeta))
     assert rmse(truth, p.mean) < 1.02 * rmse(truth, ignored.predict(X))
     # 1,000 rows scatter by 0.007; the fit of one table by a few hundredths.
@@ -275,8 +275,8 @@ def test_a_posterior_of_zeta_of_one_s_own():
         def posterior(self, x, x_err):
             return Uniform(x, x_err.expand_as(x))
 
-    X, y, _, _ = table(120, 2)
-    model = EiVRegressor(0.4, **COSINE, input_prior=Prior()).fit(X, y)
+    X, y, _, _ = table(40, 2)  # each row is as 64 of other posteriors
+    model = EiVRegressor(0.4, **COSINE | {"hidden_units": 16}, input_prior=Prior()).fit(X, y)
     assert rmse(y, model.predict(X)) < np.std(y)
 
 
