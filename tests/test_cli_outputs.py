@@ -202,6 +202,32 @@ def test_workers_end_with_a_reproduction(tmp_path, name, to_all):
         assert until(lambda: not of_session(process.pid), 10)
 
 
+JUST_STARTED = """
+import os
+from joblib.externals.loky.process_executor import ProcessPoolExecutor
+from eiv.cli import main
+start = ProcessPoolExecutor._adjust_process_count
+def start_and_end(executor):
+    start(executor)
+    os.kill(os.getpid(), {number:d})
+ProcessPoolExecutor._adjust_process_count = start_and_end
+main()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
+def test_workers_end_with_a_reproduction_that_has_just_started_them(tmp_path, name):
+    number = getattr(signal, name)
+    few = ("--only", "linear,quadratic", "--networks", "2", "--device", "cpu", "--out", tmp_path / "r")
+    with command("reproduce", *few, code=JUST_STARTED.format(number=number)) as process:
+        process.wait(timeout=60)
+        assert until(lambda: not of_session(process.pid), 10)
+        if name == "SIGTERM":
+            assert process.returncode == 128 + number
+            assert process.stderr.read() == "interrupted: no unit was finished, nothing was written.\n"
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_fit_that_is_told_to_end(model, name):  # noqa: F811
     before = (model / "m.eiv").read_bytes()
