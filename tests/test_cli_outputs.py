@@ -274,6 +274,15 @@ def test_a_reader_that_goes_away(folder):  # noqa: F811
     assert Path("p.png").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [("", 2), ("--help", 0), ("fit --help", 0), ("study", 2), ("--no-such", 2), ("info --no-such", 2)],
+)
+def test_nobody_reads_the_help(arguments, status):
+    """The exit status is that of the same command with a reader."""
+    assert shell(f"eiv {arguments} 2>&1 | true") == (status, "", "")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_terminal_that_is_full(folder):  # noqa: F811
     options, said = " ".join((*FIT, *QUICK)), "error: stdout could not be written: No space left on device.\n"
@@ -518,6 +527,28 @@ def test_interrupted_while_the_command_is_made():
     """
     status, _, err = ended(sys.executable, "-c", textwrap.dedent(code))
     assert (status, err) == (130, "interrupted: nothing was written.\n")
+
+
+WAITS = """
+import time
+from typer.core import TyperGroup
+from eiv.cli import main
+def wait(*_):
+    print("waiting", flush=True)
+    time.sleep(60)
+TyperGroup.{step} = wait
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("step", ["parse_args", "resolve_command"])
+def test_interrupted_while_typer_reads_the_command_line(name, step):
+    with command("info", "m.eiv", code=WAITS.format(step=step)) as process:
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(getattr(signal, name))
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (128 + getattr(signal, name), "interrupted: nothing was written.\n")
 
 
 def test_the_picture_of_a_table_whose_name_is_not_text(model, run):  # noqa: F811

@@ -48,7 +48,8 @@ def _status() -> Any:
     try:
         app()
     except SystemExit as end:
-        return end.code or 0
+        unread = isinstance(end.__context__, BrokenPipeError)  # typer had to say what is wrong with the arguments
+        return 2 if unread else end.code or 0
     except KeyboardInterrupt as error:  # before a command has begun
         sys.stderr.write("interrupted: nothing was written.\n")
         return 128 + getattr(error, "number", signal.SIGINT)

@@ -21,12 +21,46 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 import eiv
 from eiv.io.files import check_plain, only_new
 
+
+class Commands(TyperGroup):
+    """Commands that, before one has begun, end as each does: at a signal, or where nobody reads."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Read the command line."""
+        with interruptible(None):
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with interruptible(None), _perhaps_unread():
+            return super().invoke(ctx)
+
+    def format_help(self, *arguments: Any) -> None:
+        """Print what the commands do."""
+        with _perhaps_unread():
+            super().format_help(*arguments)
+
+
+@contextlib.contextmanager
+def _perhaps_unread() -> Iterator[None]:
+    """Go on where nobody reads typer's help: rich, which writes it, would end with status 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        console.on_broken_pipe()
+    except SystemExit as end:
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+
+
 app = typer.Typer(
     name="eiv",
+    cls=Commands,
     help="Regression for inputs that carry error bars (Errors-in-Variables).\n\n"
     "From a table to an answer: `eiv fit` learns a model from a table, `eiv predict` applies it to new rows with an "
     "uncertainty for each, `eiv explain` says where that of one row comes from, `eiv report` makes a page to show, "
