@@ -1,5 +1,7 @@
 """The command line: what it prints, what it writes, and how it ends."""
 
+import errno
+import os
 import sys
 import warnings
 
@@ -84,6 +86,22 @@ def test_errors_are_one_sentence_and_status_2(run, arguments, message, tmp_path,
     assert list(tmp_path.iterdir()) == []
 
 
+def test_errors_of_the_system_are_one_sentence(run):
+    """Without numbers of errors, and before anything is trained."""
+    name = "n" * 300
+    assert run("info", name) == (2, "", f"error: {name}: {os.strerror(errno.ENAMETOOLONG)}.\n")
+
+
+@pytest.mark.parametrize("arguments", [["reproduce"], ["study", "coverage"]])
+def test_a_folder_that_cannot_be_written_is_said_before_the_work(run, arguments, tmp_path, monkeypatch):
+    monkeypatch.setattr("eiv.experiments.runs._run", lambda *args: pytest.fail("it has begun"))
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "results"):
+        status, out, err = run(*arguments, "--device", "cpu", "--out", folder)
+        assert (status, out) == (2, "")
+        assert err == f"error: {folder / 'stacks'} cannot be written: {os.strerror(errno.ENOTDIR)}.\n"
+
+
 def test_a_warning_is_one_sentence(capsys, monkeypatch):
     """Without the path and the line of code that Python shows."""
     monkeypatch.setattr(cli.app, "registered_commands", list(cli.app.registered_commands))
@@ -109,7 +127,7 @@ def test_a_warning_is_one_sentence(capsys, monkeypatch):
         (["study", "coverage"], "eiv.experiments.runs._run"),
         (["study", "posteriors"], "eiv.experiments.runs._run"),
         (["study", "tables", "--seeds", "0:1", "--no-real", "--methods", "ours"], "eiv.experiments.runs._run"),
-        (["info", "m.eiv"], "eiv.io.modelfile.read_header"),
+        (["info", "m.eiv"], "eiv.io.modelfile.models.checked_header"),
         (["datasets"], "eiv.datasets.overview"),
     ],
 )

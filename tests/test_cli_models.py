@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from eiv import EiVRegressor
 from eiv.cli import data
@@ -22,7 +23,7 @@ from eiv.io.tables import reading
 from eiv.report.words import verdict
 from processes import MAIN, command, ended
 from test_cli import run  # noqa: F401  (a fixture)
-from test_modelfile import forged
+from test_modelfile import altered, forged
 
 QUICK = ("--recipe", "paper", "--set", "epochs=3", "--set", "hidden_units=8", "--set", "n_theta=10")
 PARTS = ["mean", "std", "epistemic", "aleatoric", "noise", "total", "low", "high"]
@@ -268,6 +269,28 @@ def test_info_on_a_forged_file_is_one_sentence(model, run, change):  # noqa: F81
     status, out, err = run("info", "bad.eiv")
     assert (status, out) == (2, "")
     assert err.startswith("error: bad.eiv is not a model that eiv")
+
+
+def test_info_refuses_what_predict_does(model, run):  # noqa: F811
+    whole = (model / "m.eiv").read_bytes()
+    for name, size in (("network/0.bias", 8), ("likelihood/y_noise", 1)):
+        (model / "bad.eiv").write_bytes(altered(whole, name, np.full(size, np.nan, np.float32)))
+        said = run("predict", "bad.eiv", "d.csv", "-o", "p.csv")
+        assert said[0] == 2
+        assert run("info", "bad.eiv") == said
+        assert run("info", "bad.eiv", "--json") == said
+
+
+def test_info_of_a_model_with_a_network_of_its_own(folder, run):  # noqa: F811
+    table = rows()[["length", "temp", "mass"]]
+    settings = {"epochs": 2, "n_theta": 10, "recipe": "paper", "posterior": "swag"}
+    own = EiVRegressor(0.1, module=torch.nn.Linear, **settings).fit(table[["length", "temp"]], table.mass)
+    own.save("m.eiv")
+    assert run("info", "m.eiv")[0] == 0
+    Path("bad.eiv").write_bytes(altered(Path("m.eiv").read_bytes(), "network/bias", np.full(1, np.nan, np.float32)))
+    status, _, err = run("info", "bad.eiv")
+    assert status == 2
+    assert err.endswith("can read: some of its weights are no finite numbers\n")
 
 
 def test_a_model_that_was_saved_from_python(folder, run):  # noqa: F811

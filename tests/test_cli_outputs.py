@@ -389,6 +389,10 @@ def test_names_are_printed_in_one_line(folder, run, ending):  # noqa: F811
         assert "\t" not in err
 
 
+QUOTED_PART = r"""'a' . "b\"" ."""
+LONG_KEY = f"{'a.' * 100_000}a"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -412,6 +416,10 @@ def test_names_are_printed_in_one_line(folder, run, ending):  # noqa: F811
         (["--config", "/dev/zero"], "/dev/zero is not a plain file."),
         (["--config", "large.toml"], "large.toml is not a file of options: it has more than 1 MiB, the limit."),
         (["--config", "deep.toml"], "deep.toml is not a TOML file of options: its brackets are nested too deeply."),
+        (["--config", "dots.toml"], "dots.toml is not a TOML file: a key has more than 10 parts, the limit."),
+        (["--config", "quotes.toml"], "quotes.toml is not a TOML file: a key has more than 10 parts, the limit."),
+        (["--config", "table.toml"], "table.toml is not a TOML file: a key has more than 10 parts, the limit."),
+        (["--set", f"epochs={{{'a.' * 10}a = 1}}"], "at most 1,000,000, got '{a.a."),
         (["--config", "."], ". cannot be read: Is a directory."),
         (["--config", "twice.toml"], "twice.toml: drop-missing and drop_missing are the same option; give one of them"),
         (["--holdout", "0.99"], "--holdout 0.99 leaves none of 80 rows to learn from; give less."),
@@ -421,6 +429,9 @@ def test_names_are_printed_in_one_line(folder, run, ending):  # noqa: F811
 def test_what_is_checked_before_the_work(folder, run, monkeypatch, arguments, message):  # noqa: F811
     monkeypatch.setattr("eiv.fit_splits", lambda *args, **kwargs: pytest.fail("it has begun to learn"))
     Path("deep.toml").write_text(f"target = {'[' * 5000}")
+    Path("dots.toml").write_text(f"[{LONG_KEY}]")
+    Path("table.toml").write_text(f'settings = {{b = """text"""", {LONG_KEY} = 1}}')
+    Path("quotes.toml").write_text(f"{QUOTED_PART * 50_000}a = 1")
     Path("large.toml").write_text("#" * (2**20 + 1))
     Path("twice.toml").write_text("drop-missing = true\ndrop_missing = false\n")
     drop = ("--drop", "id") if "--groups" in arguments else ("--drop", "id", "--drop", "batch")
@@ -431,17 +442,44 @@ def test_what_is_checked_before_the_work(folder, run, monkeypatch, arguments, me
     assert not Path("m.eiv").exists()
 
 
-@pytest.mark.parametrize("value", [1e200, 1e-200])
+def test_dots_that_part_no_keys(folder, run):  # noqa: F811
+    many = ", ".join(f"{i}.5" for i in range(30))
+    Path("fit.toml").write_text(f"""drop = ['{"id." * 30}'] # {"a." * 30}\nsettings.hidden_units = [{many}]\n""")
+    _, _, err = run("fit", "d.csv", "--target", "mass", "--config", "fit.toml", "-o", "m.eiv")
+    assert err.startswith("error: hidden_units must be a whole number")
+
+
+@pytest.mark.parametrize("value", [1e200, 1e-200, 8e307])
 @pytest.mark.parametrize("column", ["mass", "length"])
-def test_numbers_whose_squares_are_none(folder, run, value, column):  # noqa: F811
+@pytest.mark.parametrize("error", [[], ["--x-err", "length=5%sd", "--y-err", "5%sd"]])
+def test_numbers_whose_squares_are_none(folder, run, value, column, error):  # noqa: F811
     table = rows()
     table[column] *= value
     table.to_csv("d.csv", index=False)
-    status, _, err = run("fit", "d.csv", "--target", "mass", "--feature", "length", *QUICK, "-o", "m.eiv")
+    status, _, err = run("fit", "d.csv", "--target", "mass", "--feature", "length", *error, *QUICK, "-o", "m.eiv")
     name = "y: the values reach" if column == "mass" else "X: the values in column 'length' reach"
     assert status == 2
-    assert name in err
+    assert err.startswith(f"error: {name}"), "and no warning before"
     assert err.endswith("their spread cannot be computed; give them in another unit.\n")
+
+
+def test_rows_whose_squares_are_none(model, run):  # noqa: F811
+    table = rows()
+    table.assign(length=1e308).to_csv("far.csv", index=False)
+    table.assign(mass=1e200).to_csv("high.csv", index=False)
+    table.assign(mass=1e-200).to_csv("low.csv", index=False)
+    for arguments in (["predict", "-o", "p.csv"], ["explain", "--row", "1"], ["report", "-o", "p.html"]):
+        status, _, err = run(arguments[0], "m.eiv", "far.csv", *arguments[1:])
+        assert status == 2
+        assert err.startswith("error: "), "and no warning before"
+        assert err.endswith("Its values lie too far from those of the fit.\n")
+    assert run("report", "m.eiv", "high.csv", "-o", "p.html") == (
+        2,
+        "",
+        "error: high.csv: the labels in column 'mass' reach from 1e+200 to 1e+200, and their squares cannot be "
+        "computed; give them in the unit of the model.\n",
+    )
+    assert run("report", "m.eiv", "low.csv", "-o", "p.html")[0] == 0
 
 
 @pytest.mark.parametrize("command", ["predict", "explain"])

@@ -139,6 +139,8 @@ def _common(version: Annotated[bool, typer.Option("--version", help="Show the ve
 
 def complain(error: object) -> None:
     """One sentence on stderr."""
+    if isinstance(error, OSError) and error.filename is not None:  # of the system, without a sentence
+        error = f"{error.filename}: {error.strerror}."
     errors.print(f"[bold red]error:[/] {printable(error)}", highlight=False, soft_wrap=True)
 
 

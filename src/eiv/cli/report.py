@@ -283,7 +283,7 @@ def _of_model(
     lines.append(("model file", _with_digest(model_file.name, digest_of(model_file))))
     if sample is not None:
         lines.append(("table", _with_digest(sample.name, sample.digest)))
-    with errors.status("predicting") as status:
+    with errors.status("predicting") as status, np.errstate(over="ignore", invalid="ignore"):
         write_model_page(page, model, header, sample, lines, status.update)
     if sample is not None:
         n_read, used = sample.n_rows + sample.n_left_out, f"{len(sample):,} looked at"
@@ -313,4 +313,18 @@ def _sample(table: ModelTable, drop_missing: bool) -> Sample:
     sample = replace(Sample.joined(pieces).with_all_errors(), digest=digest_of(table.source.path))
     if not len(sample):
         raise ValueError(f"{table.source.path}: every row holds missing or infinite values.")
+    _check_labels(table, sample)
     return sample
+
+
+def _check_labels(table: ModelTable, sample: Sample) -> None:
+    """Raise a ValueError where the squares of labels overflow; missing ones are left out of a page."""
+    for name, column in zip(table.labels, [] if sample.y is None else sample.y.T, strict=True):
+        known = column[np.isfinite(column)]
+        with np.errstate(over="ignore"):
+            if np.isfinite(known @ known):
+                continue
+        raise ValueError(
+            f"{table.source.path}: the labels in column {name!r} reach from {known.min():.3g} to {known.max():.3g}, "
+            "and their squares cannot be computed; give them in the unit of the model."
+        )

@@ -27,7 +27,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 import eiv
 from eiv.experiments.watch import end_with
-from eiv.io.files import write_whole
+from eiv.io.files import check_folder, write_whole
 
 __all__ = ["MixedResultsError", "Unit", "read_unit", "run_units"]
 
@@ -102,6 +102,7 @@ def run_units(
 
     Raises:
         MixedResultsError: where the folder holds results of other settings or another version.
+        OSError: where results cannot be written to the folder, before any work is done.
 
     Examples:
         >>> import tempfile
@@ -116,6 +117,7 @@ def run_units(
     """
     todo = [unit for unit in units if not _is_done(folder, unit, restart)]
     if todo:
+        check_folder(folder / _FOLDER)
         done = sum(unit.cost for unit in units) - sum(unit.cost for unit in todo)
         _run(todo, folder, console, done, alone)
 
