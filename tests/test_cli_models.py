@@ -326,6 +326,7 @@ def test_a_model_that_was_saved_from_python(folder, run):  # noqa: F811
 BAD_TABLES = {
     "empty.csv": "",
     "header.csv": "id,length,temp,temp_err,batch,mass\n",
+    "one.csv": "id,length,temp,temp_err,batch,mass\na,1,2,0.1,1,2\n",
     "text.csv": "id,length,temp,temp_err,batch,mass\na,1,2,0.1,1,2\nb,long,2,0.1,1,2\n",
     "double.csv": "id,length,length,mass\n1,2,3,4\n",
     "negative.csv": "id,length,temp,temp_err,batch,mass\na,1,2,0.1,1,2\nb,1,2,-0.1,1,2\n",
@@ -347,6 +348,8 @@ BAD_TABLES = {
         (["no.csv", *FIT], "There is no file no.csv."),
         (["empty.csv", *FIT], "empty.csv is empty"),
         (["header.csv", *FIT], "header.csv has a header but no rows"),
+        (["one.csv", *FIT], "one.csv: there is one row to learn from, and a fit needs two at least."),
+        (["missing.csv", *FIT, "--drop-missing"], "missing.csv: there is one row to learn from, and a fit needs two"),
         (["text.csv", *FIT], "text.csv, line 3: column 'length' holds 'long', not a number"),
         (["double.csv", *FIT], "double.csv: several columns have the name 'length'"),
         (["negative.csv", *FIT], "'temp_err' holds -0.1, but an error must not be negative (1 such row)."),
@@ -481,6 +484,12 @@ def test_verdict(aleatoric, words):
     assert "(these rows)" in verdict(scores, "these rows", exact=False)
 
 
+def test_verdict_on_a_constant_curve():
+    scores = {"aleatoric": 0.0, "epistemic": 0.0, "total": 1.0}
+    words = "The input errors do not matter here: the predicted curve is constant (these rows)."
+    assert verdict(scores, "these rows", exact=False) == words
+
+
 @pytest.mark.parametrize("kind", ["fit", "predict"])
 def test_interrupted(model, kind):
     before = (model / "m.eiv").read_bytes()
@@ -565,7 +574,7 @@ def test_too_little_memory_is_one_sentence(folder, run, monkeypatch):  # noqa: F
     def fail(*args):
         raise RuntimeError("a shape is wrong")
 
-    monkeypatch.setattr("eiv.io.modelfile.read_header", fail)
+    monkeypatch.setattr("eiv.io.modelfile.models.checked_header", fail)
     with pytest.raises(RuntimeError, match="shape"):
         run("info", "m.eiv")
 

@@ -228,16 +228,19 @@ def test_workers_end_with_a_reproduction_that_has_just_started_them(tmp_path, na
             assert process.stderr.read() == "interrupted: no unit was finished, nothing was written.\n"
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_fit_that_is_told_to_end(model, name):  # noqa: F811
+@pytest.mark.parametrize("names", [["SIGTERM"], ["SIGHUP", "SIGHUP"], ["SIGTERM", "SIGINT"], ["SIGINT", "SIGINT"]])
+def test_a_fit_that_is_told_to_end(model, names):  # noqa: F811
+    """Once or twice."""
     before = (model / "m.eiv").read_bytes()
     with command("fit", "d.csv", *FIT, "--set", "epochs=100000", "-o", "m.eiv", "--force") as process:
         process.stdout.readline()  # it has said what it understood
         time.sleep(0.5)
-        process.send_signal(getattr(signal, name))
+        for name in names:
+            process.send_signal(getattr(signal, name))
+            time.sleep(0.05)
         _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (
-        128 + getattr(signal, name),
+        128 + getattr(signal, names[0]),
         "interrupted: m.eiv is as it was before, nothing else is left.\n",
     )
     assert (model / "m.eiv").read_bytes() == before
@@ -423,6 +426,8 @@ LONG_KEY = f"{'a.' * 100_000}a"
         (["--config", "."], ". cannot be read: Is a directory."),
         (["--config", "twice.toml"], "twice.toml: drop-missing and drop_missing are the same option; give one of them"),
         (["--holdout", "0.99"], "--holdout 0.99 leaves none of 80 rows to learn from; give less."),
+        (["--holdout", "0.98"], "--holdout 0.98 leaves one of 80 rows to learn from; give less."),
+        (["--set", "learning_rate=1e300"], "learning_rate must be 3.4e+38 at most, got 1e+300."),
         (["--holdout", "0.9", "--groups", "batch"], "--holdout 0.9 leaves none of 6 groups to learn from; give less."),
     ],
 )
@@ -520,6 +525,21 @@ def test_damaged_results_are_one_sentence(run, tmp_path, made_up_run, table, dam
     assert not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("networks", "rmse"), ("networks", "truth_coverage"), ("calibration", "coverage"), ("points", "mean")],
+)
+def test_results_without_a_score(run, tmp_path, made_up_run, table, column, value):  # noqa: F811
+    found = getattr(made_up_run, table)
+    replace(made_up_run, **{table: found.assign(**{column: [value, *found[column][1:]]})}).write(tmp_path)
+    status, _, err = run("report", tmp_path)
+    assert status == 2
+    assert f"1 of {len(found[found['dataset'].isin(SIMULATED)]) if 'truth' in column else len(found)} rows" in err
+    assert f"rows of {table}.csv lack a score" in err
+    assert not (tmp_path / "report.html").exists()
+
+
 @pytest.mark.parametrize("table", ["calibration", "points"])
 def test_results_cut_off_after_any_line(tmp_path, made_up_run, table):
     simulated = {
@@ -587,6 +607,25 @@ def test_interrupted_while_typer_reads_the_command_line(name, step):
         process.send_signal(getattr(signal, name))
         _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (128 + getattr(signal, name), "interrupted: nothing was written.\n")
+
+
+ENDS = """
+import atexit, os, signal, time
+from eiv.cli import main
+def interrupt():
+    os.kill(os.getpid(), signal.{name})
+    time.sleep(0.1)
+atexit.register(interrupt)
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_interrupted_while_the_interpreter_ends(name):
+    """As it is by a second Ctrl-C after the first."""
+    with command("--version", code=ENDS.format(name=name)) as process:
+        assert process.communicate(timeout=60)[1] == ""
+    assert process.returncode == 0
 
 
 def test_the_picture_of_a_table_whose_name_is_not_text(model, run):  # noqa: F811

@@ -203,23 +203,29 @@ _ALIKE = {"–": "-", "—": "-", "−": "-", "…": ".", "×": "x", "ζ": "z", 
 
 
 class Ended(KeyboardInterrupt):
-    """Another signal that asks the command to end, such as the one of `kill` or of a terminal that is closed."""
+    """A signal that asks the command to end: that of Ctrl-C, of `kill`, or of a terminal that is closed."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.number = number
 
 
+_ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
 @contextlib.contextmanager
 def ending_signals() -> Iterator[None]:
-    """Take SIGTERM and SIGHUP as Ctrl-C is taken, so that they clean up as it does; with nohup, SIGHUP is ignored."""
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    numbers = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    """Take SIGTERM and SIGHUP as Ctrl-C is taken, so that they clean up as it does; with nohup, SIGHUP is ignored.
+
+    One is enough: Ctrl-C twice, or the two SIGHUP that a shell sends, must not disturb the cleaning up.
+    """
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    numbers = [number for number in _ENDING if before[number] in (signal.SIG_DFL, signal.default_int_handler)]
     if threading.current_thread() is not threading.main_thread():  # which alone can set them
         numbers = []
 
     def end(number: int, _: object) -> None:
-        for again in numbers:  # a shell sends SIGHUP twice; the second must not disturb the cleaning up
+        for again in numbers:
             signal.signal(again, signal.SIG_IGN)
         raise Ended(number)
 
@@ -229,7 +235,13 @@ def ending_signals() -> Iterator[None]:
         yield
     finally:
         for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
+            signal.signal(number, before[number])
+
+
+def end_undisturbed() -> None:
+    """Let no Ctrl-C disturb the interpreter while it ends: what there was to do is done, or cleaned up."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @contextlib.contextmanager

@@ -66,6 +66,8 @@ class TrainingTable:
         used = numbers | {name: rows.numbers(name) for name in columns}
         good, missing = usable(used), Missing.of(used)
         missing.check(source, options.drop_missing)
+        if good.sum() < 2:
+            raise TableError(f"{source.path}: there is one row to learn from, and a fit needs two at least.")
         X, y = pd.DataFrame({name: numbers[name][good] for name in features}), numbers[target][good]
         check_spread("X", X.to_numpy(), features)
         check_spread("y", y[:, None], None)
