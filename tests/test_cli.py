@@ -1,5 +1,7 @@
 """The command line: what it prints, what it writes, and how it ends."""
 
+import errno
+import os
 import shutil
 import sys
 import warnings
@@ -86,6 +88,27 @@ def test_errors_are_one_sentence_and_status_2(run, arguments, message, tmp_path,
     assert list(tmp_path.iterdir()) == []
 
 
+def test_errors_of_the_system_are_one_sentence(run, monkeypatch):
+    """Without the number of the error, as for a disk that cannot be read."""
+
+    def fail(path):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    monkeypatch.setattr("eiv.io.modelfile.models.checked_header", fail)
+    assert run("info", "m.eiv") == (2, "", f"error: m.eiv: {os.strerror(errno.EIO)}.\n")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs errors of POSIX")
+@pytest.mark.parametrize("arguments", [["reproduce"], ["study", "coverage"]])
+def test_a_folder_that_cannot_be_written_is_said_before_the_work(run, arguments, tmp_path, monkeypatch):
+    monkeypatch.setattr("eiv.experiments.runs._run", lambda *args: pytest.fail("it has begun"))
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "results"):
+        status, out, err = run(*arguments, "--device", "cpu", "--out", folder)
+        assert (status, out) == (2, "")
+        assert err == f"error: {folder / 'stacks'} cannot be written: {os.strerror(errno.ENOTDIR)}.\n"
+
+
 def test_a_warning_is_one_sentence(capsys, monkeypatch):
     """Without the path and the line of code that Python shows."""
     monkeypatch.setattr(cli.app, "registered_commands", list(cli.app.registered_commands))
@@ -111,7 +134,7 @@ def test_a_warning_is_one_sentence(capsys, monkeypatch):
         (["study", "coverage"], "eiv.experiments.runs._run"),
         (["study", "posteriors"], "eiv.experiments.runs._run"),
         (["study", "tables", "--seeds", "0:1", "--no-real", "--methods", "ours"], "eiv.experiments.runs._run"),
-        (["info", "m.eiv"], "eiv.io.modelfile.read_header"),
+        (["info", "m.eiv"], "eiv.io.modelfile.models.checked_header"),
         (["datasets"], "eiv.datasets.overview"),
     ],
 )

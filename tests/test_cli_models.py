@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from eiv import EiVRegressor
 from eiv.cli import data
@@ -23,7 +24,7 @@ from eiv.io.tables import reading
 from eiv.report.words import verdict
 from processes import MAIN, command, ended
 from test_cli import run  # noqa: F401  (a fixture)
-from test_modelfile import forged
+from test_modelfile import altered, forged
 
 QUICK = ("--recipe", "paper", "--set", "epochs=3", "--set", "hidden_units=8", "--set", "n_theta=10")
 PARTS = ["mean", "std", "epistemic", "aleatoric", "noise", "total", "low", "high"]
@@ -271,6 +272,28 @@ def test_info_on_a_forged_file_is_one_sentence(model, run, change):  # noqa: F81
     assert err.startswith("error: bad.eiv is not a model that eiv")
 
 
+def test_info_refuses_what_predict_does(model, run):  # noqa: F811
+    whole = (model / "m.eiv").read_bytes()
+    for name, size in (("network/0.bias", 8), ("likelihood/y_noise", 1)):
+        (model / "bad.eiv").write_bytes(altered(whole, name, np.full(size, np.nan, np.float32)))
+        said = run("predict", "bad.eiv", "d.csv", "-o", "p.csv")
+        assert said[0] == 2
+        assert run("info", "bad.eiv") == said
+        assert run("info", "bad.eiv", "--json") == said
+
+
+def test_info_of_a_model_with_a_network_of_its_own(folder, run):  # noqa: F811
+    table = rows()[["length", "temp", "mass"]]
+    settings = {"epochs": 2, "n_theta": 10, "recipe": "paper", "posterior": "swag"}
+    own = EiVRegressor(0.1, module=torch.nn.Linear, **settings).fit(table[["length", "temp"]], table.mass)
+    own.save("m.eiv")
+    assert run("info", "m.eiv")[0] == 0
+    Path("bad.eiv").write_bytes(altered(Path("m.eiv").read_bytes(), "network/bias", np.full(1, np.nan, np.float32)))
+    status, _, err = run("info", "bad.eiv")
+    assert status == 2
+    assert err.endswith("can read: some of its weights are no finite numbers\n")
+
+
 def test_a_model_that_was_saved_from_python(folder, run):  # noqa: F811
     table = rows()
     settings = {"epochs": 2, "hidden_units": 8, "n_theta": 10}
@@ -304,6 +327,7 @@ def test_a_model_that_was_saved_from_python(folder, run):  # noqa: F811
 BAD_TABLES = {
     "empty.csv": "",
     "header.csv": "id,length,temp,temp_err,batch,mass\n",
+    "one.csv": "id,length,temp,temp_err,batch,mass\na,1,2,0.1,1,2\n",
     "text.csv": "id,length,temp,temp_err,batch,mass\na,1,2,0.1,1,2\nb,long,2,0.1,1,2\n",
     "double.csv": "id,length,length,mass\n1,2,3,4\n",
     "negative.csv": "id,length,temp,temp_err,batch,mass\na,1,2,0.1,1,2\nb,1,2,-0.1,1,2\n",
@@ -325,6 +349,8 @@ BAD_TABLES = {
         (["no.csv", *FIT], "There is no file no.csv."),
         (["empty.csv", *FIT], "empty.csv is empty"),
         (["header.csv", *FIT], "header.csv has a header but no rows"),
+        (["one.csv", *FIT], "one.csv: there is one row to learn from, and a fit needs two at least."),
+        (["missing.csv", *FIT, "--drop-missing"], "missing.csv: there is one row to learn from, and a fit needs two"),
         (["text.csv", *FIT], "text.csv, line 3: column 'length' holds 'long', not a number"),
         (["double.csv", *FIT], "double.csv: several columns have the name 'length'"),
         (["negative.csv", *FIT], "'temp_err' holds -0.1, but an error must not be negative (1 such row)."),
@@ -459,6 +485,12 @@ def test_verdict(aleatoric, words):
     assert "(these rows)" in verdict(scores, "these rows", exact=False)
 
 
+def test_verdict_on_a_constant_curve():
+    scores = {"aleatoric": 0.0, "epistemic": 0.0, "total": 1.0}
+    words = "The input errors do not matter here: the predicted curve is constant (these rows)."
+    assert verdict(scores, "these rows", exact=False) == words
+
+
 @pytest.mark.parametrize("kind", ["fit", "predict"])
 def test_interrupted(model, kind):
     before = (model / "m.eiv").read_bytes()
@@ -550,7 +582,7 @@ def test_too_little_memory_is_one_sentence(folder, run, monkeypatch):  # noqa: F
     def fail(*args):
         raise RuntimeError("a shape is wrong")
 
-    monkeypatch.setattr("eiv.io.modelfile.read_header", fail)
+    monkeypatch.setattr("eiv.io.modelfile.models.checked_header", fail)
     with pytest.raises(RuntimeError, match="shape"):
         run("info", "m.eiv")
 

@@ -207,16 +207,45 @@ def test_workers_end_with_a_reproduction(tmp_path, name, to_all):
         assert until(lambda: not of_session(process.pid), 10)
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_fit_that_is_told_to_end(model, name):  # noqa: F811
+JUST_STARTED = """
+import os
+from joblib.externals.loky.process_executor import ProcessPoolExecutor
+from eiv.cli import main
+start = ProcessPoolExecutor._adjust_process_count
+def start_and_end(executor):
+    start(executor)
+    os.kill(os.getpid(), {number:d})
+ProcessPoolExecutor._adjust_process_count = start_and_end
+main()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
+def test_workers_end_with_a_reproduction_that_has_just_started_them(tmp_path, name):
+    number = getattr(signal, name)
+    few = ("--only", "linear,quadratic", "--networks", "2", "--device", "cpu", "--out", tmp_path / "r")
+    with command("reproduce", *few, code=JUST_STARTED.format(number=number)) as process:
+        process.wait(timeout=60)
+        assert until(lambda: not of_session(process.pid), 10)
+        if name == "SIGTERM":
+            assert process.returncode == 128 + number
+            assert process.stderr.read() == "interrupted: no unit was finished, nothing was written.\n"
+
+
+@pytest.mark.parametrize("names", [["SIGTERM"], ["SIGHUP", "SIGHUP"], ["SIGTERM", "SIGINT"], ["SIGINT", "SIGINT"]])
+def test_a_fit_that_is_told_to_end(model, names):  # noqa: F811
+    """Once or twice."""
     before = (model / "m.eiv").read_bytes()
     with command("fit", "d.csv", *FIT, "--set", "epochs=100000", "-o", "m.eiv", "--force") as process:
         process.stdout.readline()  # it has said what it understood
         time.sleep(0.5)
-        process.send_signal(getattr(signal, name))
+        for name in names:
+            process.send_signal(getattr(signal, name))
+            time.sleep(0.05)
         _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (
-        128 + getattr(signal, name),
+        128 + getattr(signal, names[0]),
         "interrupted: m.eiv is as it was before, nothing else is left.\n",
     )
     assert (model / "m.eiv").read_bytes() == before
@@ -275,6 +304,15 @@ def test_a_reader_that_goes_away(folder, run_to):  # noqa: F811
     assert Path("p.png").exists()
     assert run_to("info", "m.eiv", stdout=without_reader(), stderr=without_reader()) == (0, "", "")
     assert run_to("info", "--json", "m.eiv", stdout=without_reader()) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [("", 2), ("--help", 0), ("fit --help", 0), ("study", 2), ("--no-such", 2), ("info --no-such", 2)],
+)
+def test_nobody_reads_the_help(arguments, status):
+    """The exit status is that of the same command with a reader."""
+    assert shell(f"eiv {arguments} 2>&1 | true") == (status, "", "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -399,6 +437,10 @@ def test_names_are_printed_in_one_line(folder, run, ending):  # noqa: F811
         assert "\t" not in err
 
 
+QUOTED_PART = r"""'a' . "b\"" ."""
+LONG_KEY = f"{'a.' * 100_000}a"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -422,15 +464,24 @@ def test_names_are_printed_in_one_line(folder, run, ending):  # noqa: F811
         (["--config", "/dev/zero"], "/dev/zero is not a plain file."),
         (["--config", "large.toml"], "large.toml is not a file of options: it has more than 1 MiB, the limit."),
         (["--config", "deep.toml"], "deep.toml is not a TOML file of options: its brackets are nested too deeply."),
+        (["--config", "dots.toml"], "dots.toml is not a TOML file: a key has more than 10 parts, the limit."),
+        (["--config", "quotes.toml"], "quotes.toml is not a TOML file: a key has more than 10 parts, the limit."),
+        (["--config", "table.toml"], "table.toml is not a TOML file: a key has more than 10 parts, the limit."),
+        (["--set", f"epochs={{{'a.' * 10}a = 1}}"], "at most 1,000,000, got '{a.a."),
         (["--config", "."], ". cannot be read: Is a directory."),
         (["--config", "twice.toml"], "twice.toml: drop-missing and drop_missing are the same option; give one of them"),
         (["--holdout", "0.99"], "--holdout 0.99 leaves none of 80 rows to learn from; give less."),
+        (["--holdout", "0.98"], "--holdout 0.98 leaves one of 80 rows to learn from; give less."),
+        (["--set", "learning_rate=1e300"], "learning_rate must be 3.4e+38 at most, got 1e+300."),
         (["--holdout", "0.9", "--groups", "batch"], "--holdout 0.9 leaves none of 6 groups to learn from; give less."),
     ],
 )
 def test_what_is_checked_before_the_work(folder, run, monkeypatch, arguments, message):  # noqa: F811
     monkeypatch.setattr("eiv.fit_splits", lambda *args, **kwargs: pytest.fail("it has begun to learn"))
     Path("deep.toml").write_text(f"target = {'[' * 5000}")
+    Path("dots.toml").write_text(f"[{LONG_KEY}]")
+    Path("table.toml").write_text(f'settings = {{b = """text"""", {LONG_KEY} = 1}}')
+    Path("quotes.toml").write_text(f"{QUOTED_PART * 50_000}a = 1")
     Path("large.toml").write_text("#" * (2**20 + 1))
     Path("twice.toml").write_text("drop-missing = true\ndrop_missing = false\n")
     drop = ("--drop", "id") if "--groups" in arguments else ("--drop", "id", "--drop", "batch")
@@ -441,17 +492,44 @@ def test_what_is_checked_before_the_work(folder, run, monkeypatch, arguments, me
     assert not Path("m.eiv").exists()
 
 
-@pytest.mark.parametrize("value", [1e200, 1e-200])
+def test_dots_that_part_no_keys(folder, run):  # noqa: F811
+    many = ", ".join(f"{i}.5" for i in range(30))
+    Path("fit.toml").write_text(f"""drop = ['{"id." * 30}'] # {"a." * 30}\nsettings.hidden_units = [{many}]\n""")
+    _, _, err = run("fit", "d.csv", "--target", "mass", "--config", "fit.toml", "-o", "m.eiv")
+    assert err.startswith("error: hidden_units must be a whole number")
+
+
+@pytest.mark.parametrize("value", [1e200, 1e-200, 8e307])
 @pytest.mark.parametrize("column", ["mass", "length"])
-def test_numbers_whose_squares_are_none(folder, run, value, column):  # noqa: F811
+@pytest.mark.parametrize("error", [[], ["--x-err", "length=5%sd", "--y-err", "5%sd"]])
+def test_numbers_whose_squares_are_none(folder, run, value, column, error):  # noqa: F811
     table = rows()
     table[column] *= value
     table.to_csv("d.csv", index=False)
-    status, _, err = run("fit", "d.csv", "--target", "mass", "--feature", "length", *QUICK, "-o", "m.eiv")
+    status, _, err = run("fit", "d.csv", "--target", "mass", "--feature", "length", *error, *QUICK, "-o", "m.eiv")
     name = "y: the values reach" if column == "mass" else "X: the values in column 'length' reach"
     assert status == 2
-    assert name in err
+    assert err.startswith(f"error: {name}"), "and no warning before"
     assert err.endswith("their spread cannot be computed; give them in another unit.\n")
+
+
+def test_rows_whose_squares_are_none(model, run):  # noqa: F811
+    table = rows()
+    table.assign(length=1e308).to_csv("far.csv", index=False)
+    table.assign(mass=1e200).to_csv("high.csv", index=False)
+    table.assign(mass=1e-200).to_csv("low.csv", index=False)
+    for arguments in (["predict", "-o", "p.csv"], ["explain", "--row", "1"], ["report", "-o", "p.html"]):
+        status, _, err = run(arguments[0], "m.eiv", "far.csv", *arguments[1:])
+        assert status == 2
+        assert err.startswith("error: "), "and no warning before"
+        assert err.endswith("Its values lie too far from those of the fit.\n")
+    assert run("report", "m.eiv", "high.csv", "-o", "p.html") == (
+        2,
+        "",
+        "error: high.csv: the labels in column 'mass' reach from 1e+200 to 1e+200, and their squares cannot be "
+        "computed; give them in the unit of the model.\n",
+    )
+    assert run("report", "m.eiv", "low.csv", "-o", "p.html")[0] == 0
 
 
 @pytest.mark.parametrize("command", ["predict", "explain"])
@@ -490,6 +568,21 @@ def test_damaged_results_are_one_sentence(run, tmp_path, made_up_run, table, dam
     status, _, err = run("report", tmp_path)
     assert status == 2
     assert err.startswith(f"error: {tmp_path}: no page can be made of its tables, which are damaged")
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("networks", "rmse"), ("networks", "truth_coverage"), ("calibration", "coverage"), ("points", "mean")],
+)
+def test_results_without_a_score(run, tmp_path, made_up_run, table, column, value):  # noqa: F811
+    found = getattr(made_up_run, table)
+    replace(made_up_run, **{table: found.assign(**{column: [value, *found[column][1:]]})}).write(tmp_path)
+    status, _, err = run("report", tmp_path)
+    assert status == 2
+    assert f"1 of {len(found[found['dataset'].isin(SIMULATED)]) if 'truth' in column else len(found)} rows" in err
+    assert f"rows of {table}.csv lack a score" in err
     assert not (tmp_path / "report.html").exists()
 
 
@@ -534,6 +627,47 @@ def test_interrupted_while_the_command_is_made():
     """
     status, _, err = ended(sys.executable, "-c", textwrap.dedent(code))
     assert (status, err) == (130, "interrupted: nothing was written.\n")
+
+
+WAITS = """
+import time
+from typer.core import TyperGroup
+from eiv.cli import main
+def wait(*_):
+    print("waiting", flush=True)
+    time.sleep(60)
+TyperGroup.{step} = wait
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("step", ["parse_args", "resolve_command"])
+def test_interrupted_while_typer_reads_the_command_line(name, step):
+    with command("info", "m.eiv", code=WAITS.format(step=step)) as process:
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(getattr(signal, name))
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (128 + getattr(signal, name), "interrupted: nothing was written.\n")
+
+
+ENDS = """
+import atexit, os, signal, time
+from eiv.cli import main
+def interrupt():
+    os.kill(os.getpid(), signal.{name})
+    time.sleep(0.1)
+atexit.register(interrupt)
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_interrupted_while_the_interpreter_ends(name):
+    """As it is by a second Ctrl-C after the first."""
+    with command("--version", code=ENDS.format(name=name)) as process:
+        assert process.communicate(timeout=60)[1] == ""
+    assert process.returncode == 0
 
 
 def test_the_picture_of_a_table_whose_name_is_not_text(model, run):  # noqa: F811

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eiv.io.files import only_new, write_whole, written_whole
+from eiv.io.files import check_folder, only_new, write_whole, written_whole
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs permissions, links and paths of POSIX")
 
@@ -110,6 +110,31 @@ def test_a_symbolic_link_is_followed(tmp_path):
         assert path.is_symlink()
     assert file.read_text() == (tmp_path / "there" / "new").read_text() == "new"
     assert len(list((tmp_path / "there").iterdir())) == 2
+
+
+@posix
+def test_links_without_an_end_are_refused(tmp_path):
+    for link, to in (("self", "self"), ("one", "two"), ("two", "one")):
+        (tmp_path / link).symlink_to(tmp_path / to)
+    why = f"cannot be written: {os.strerror(errno.ELOOP)}."
+    for path in (tmp_path / "self", tmp_path / "one", tmp_path / "self" / "table.csv"):
+        with pytest.raises(OSError, match=f"^{path} {why}$"):
+            write_whole(path, "text")
+    with pytest.raises(OSError, match=f"^{tmp_path / 'one'} {why}$"):
+        check_folder(tmp_path / "one")
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@posix
+def test_folders_that_can_be_written(tmp_path):
+    for folder in (tmp_path, tmp_path / "new", tmp_path / "new" / "newer"):
+        check_folder(folder)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "dangling", tmp_path / "file", tmp_path / "file" / "new", tmp_path / ("n" * 300)):
+        with pytest.raises(OSError, match=f"^{folder} cannot be written: "):
+            check_folder(folder)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full and named pipes")

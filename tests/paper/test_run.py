@@ -22,7 +22,7 @@ from eiv.experiments.paper.settings import PROFILES, TRAINING
 from eiv.experiments.paper.stacks import Stack, plan
 from eiv.experiments.paper.tables import Tables
 from eiv.experiments.runs import MixedResultsError
-from processes import process_group
+from processes import ended, process_group
 
 QUIET = Console(quiet=True)
 RESULTS = ("networks", "calibration", "points")  # `stacks` holds times, which differ
@@ -99,6 +99,36 @@ def test_killed_at_random_moments_the_tables_are_those_of_an_undisturbed_run(tmp
     run_to_the_end(killed)
     assert kept == sorted(kept)  # nothing is lost
     assert results(killed) == results(undisturbed)
+
+
+ONE_UNIT = """
+    import os, time
+    from pathlib import Path
+    from rich.console import Console
+    from eiv.experiments.runs import run_units
+    class Unit:
+        device, key, cost = "cpu", "unit", 1.0
+        def settings(self):
+            return {}
+        def run(self, on_progress):
+            starter = os.getppid()
+            Path("begun").touch()
+            while os.getppid() == starter:
+                time.sleep(0.01)
+            time.sleep(2)
+            return {}, {}
+    run_units([Unit()], Path("."), Console(quiet=True))
+    print("done")
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs sh")
+def test_a_run_outlives_the_shell_that_started_it(tmp_path):
+    """Also where a single unit is left, which runs in no worker."""
+    wait = '"$@" & while [ ! -e begun ]; do sleep 0.1; done'
+    python = (sys.executable, "-c", textwrap.dedent(ONE_UNIT))
+    assert ended("sh", "-c", wait, "sh", *python, cwd=tmp_path) == (0, "done\n", "")
+    assert (tmp_path / "stacks" / "unit.json").exists()
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 try:
+    import atexit
     import os
     import signal
     import traceback
@@ -15,7 +16,7 @@ try:
 
     needs("The command line", "typer", "rich", "pyarrow", extra="cli")
     from eiv.cli import datasets, explain, fit, info, predict, report, reproduce, study  # noqa: F401  (each adds its command)
-    from eiv.cli.app import app, complain, ending_signals, replace_unknown_characters, show_warning
+    from eiv.cli.app import app, complain, end_undisturbed, ending_signals, replace_unknown_characters, show_warning
     from eiv.cli.app import console as console
     from eiv.cli.app import errors as errors
 except KeyboardInterrupt:  # these imports take some tenths of a second, before any command has begun
@@ -40,6 +41,7 @@ def main() -> None:
             if talk.failure is not None:
                 complain(f"{name} could not be written: {os.strerror(talk.failure.errno or 0)}.")
                 status = status or 2
+    atexit.register(end_undisturbed)  # the last to be registered is the first to run
     raise SystemExit(status)
 
 
@@ -48,7 +50,8 @@ def _status() -> Any:
     try:
         app()
     except SystemExit as end:
-        return end.code or 0
+        unread = isinstance(end.__context__, BrokenPipeError)  # typer had to say what is wrong with the arguments
+        return 2 if unread else end.code or 0
     except KeyboardInterrupt as error:  # before a command has begun
         sys.stderr.write("interrupted: nothing was written.\n")
         return 128 + getattr(error, "number", signal.SIGINT)

@@ -21,12 +21,46 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 import eiv
 from eiv.io.files import check_plain, only_new
 
+
+class Commands(TyperGroup):
+    """Commands that, before one has begun, end as each does: at a signal, or where nobody reads."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Read the command line."""
+        with interruptible(None):
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with interruptible(None), _perhaps_unread():
+            return super().invoke(ctx)
+
+    def format_help(self, *arguments: Any) -> None:
+        """Print what the commands do."""
+        with _perhaps_unread():
+            super().format_help(*arguments)
+
+
+@contextlib.contextmanager
+def _perhaps_unread() -> Iterator[None]:
+    """Go on where nobody reads typer's help: rich, which writes it, would end with status 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        console.on_broken_pipe()
+    except SystemExit as end:
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+
+
 app = typer.Typer(
     name="eiv",
+    cls=Commands,
     help="Regression for inputs that carry error bars (Errors-in-Variables).\n\n"
     "From a table to an answer: `eiv fit` learns a model from a table, `eiv predict` applies it to new rows with an "
     "uncertainty for each, `eiv explain` says where that of one row comes from, `eiv report` makes a page to show, "
@@ -105,6 +139,8 @@ def _common(version: Annotated[bool, typer.Option("--version", help="Show the ve
 
 def complain(error: object) -> None:
     """One sentence on stderr."""
+    if isinstance(error, OSError) and error.filename is not None:  # of the system, without a sentence
+        error = f"{error.filename}: {error.strerror}."
     errors.print(f"[bold red]error:[/] {printable(error)}", highlight=False, soft_wrap=True)
 
 
@@ -167,23 +203,29 @@ _ALIKE = {"–": "-", "—": "-", "−": "-", "…": ".", "×": "x", "ζ": "z", 
 
 
 class Ended(KeyboardInterrupt):
-    """Another signal that asks the command to end, such as the one of `kill` or of a terminal that is closed."""
+    """A signal that asks the command to end: that of Ctrl-C, of `kill`, or of a terminal that is closed."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.number = number
 
 
+_ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
 @contextlib.contextmanager
 def ending_signals() -> Iterator[None]:
-    """Take SIGTERM and SIGHUP as Ctrl-C is taken, so that they clean up as it does; with nohup, SIGHUP is ignored."""
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    numbers = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    """Take SIGTERM and SIGHUP as Ctrl-C is taken, so that they clean up as it does; with nohup, SIGHUP is ignored.
+
+    One is enough: Ctrl-C twice, or the two SIGHUP that a shell sends, must not disturb the cleaning up.
+    """
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    numbers = [number for number in _ENDING if before[number] in (signal.SIG_DFL, signal.default_int_handler)]
     if threading.current_thread() is not threading.main_thread():  # which alone can set them
         numbers = []
 
     def end(number: int, _: object) -> None:
-        for again in numbers:  # a shell sends SIGHUP twice; the second must not disturb the cleaning up
+        for again in numbers:
             signal.signal(again, signal.SIG_IGN)
         raise Ended(number)
 
@@ -193,7 +235,13 @@ def ending_signals() -> Iterator[None]:
         yield
     finally:
         for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
+            signal.signal(number, before[number])
+
+
+def end_undisturbed() -> None:
+    """Let no Ctrl-C disturb the interpreter while it ends: what there was to do is done, or cleaned up."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @contextlib.contextmanager

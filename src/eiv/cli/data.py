@@ -13,6 +13,7 @@ from eiv.cli.options import FitOptions
 from eiv.io.tables import ErrorSpec, ErrorTerm, Source, TableError
 from eiv.io.tables.errorspec import about, split_error
 from eiv.io.tables.reading import check_columns, listed, read_rows
+from eiv.validation import check_spread
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,9 +66,13 @@ class TrainingTable:
         used = numbers | {name: rows.numbers(name) for name in columns}
         good, missing = usable(used), Missing.of(used)
         missing.check(source, options.drop_missing)
-        X = pd.DataFrame({name: numbers[name][good] for name in features})
+        if good.sum() < 2:
+            raise TableError(f"{source.path}: there is one row to learn from, and a fit needs two at least.")
+        X, y = pd.DataFrame({name: numbers[name][good] for name in features}), numbers[target][good]
+        check_spread("X", X.to_numpy(), features)
+        check_spread("y", y[:, None], None)
         spec = spec.with_spreads({name: X[name].std(ddof=0) for name in features})
-        errors, y, y_err = spec.of(rows), numbers[target][good], None
+        errors, y_err = spec.of(rows), None
         if y_spec is not None:
             y_spec = y_spec.with_spreads({target: y.std()})
             y_err = None if y_spec.is_exact else np.broadcast_to(y_spec.of(rows), (len(rows), 1))[good, 0]

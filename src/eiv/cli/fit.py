@@ -162,12 +162,14 @@ def _split(table: TrainingTable, options: FitOptions) -> tuple[NDArray[np.intp],
         if options.holdout > 0:
             console.print("Too few rows or groups to hold some out: there will be no scores.")
         return rows, rows[:0]
+    left = f"--holdout {options.holdout:g} leaves {{}} to learn from; give less."
     if math.ceil(options.holdout * n_groups) >= n_groups:
-        what = "rows" if table.groups is None else "groups"
-        raise ValueError(f"--holdout {options.holdout:g} leaves none of {n_groups} {what} to learn from; give less.")
+        raise ValueError(left.format(f"none of {n_groups} {'rows' if table.groups is None else 'groups'}"))
     kind = ShuffleSplit if table.groups is None else GroupShuffleSplit
     splitter = kind(1, test_size=options.holdout, random_state=options.seed)
     train, test = next(splitter.split(table.X, table.y, table.groups))
+    if len(train) < 2:
+        raise ValueError(left.format(f"one of {len(rows)} rows"))
     return np.sort(train), np.sort(test)
 
 

@@ -20,11 +20,11 @@ def info(
 ) -> None:
     """Say what a model file holds: features and their errors, settings, training, scores. The file is checked."""
     with interruptible(None):
-        from eiv.io.modelfile import read_header  # noqa: PLC0415  (slow to import)
-        from eiv.io.modelfile.container import complaints  # noqa: PLC0415
+        from eiv.io.modelfile.container import complaints  # noqa: PLC0415  (slow to import)
+        from eiv.io.modelfile.models import checked_header  # noqa: PLC0415
         from eiv.report.provenance import header_lines  # noqa: PLC0415
 
-        header = read_header(model)
+        header = checked_header(model)
         if as_json:
             console.out(_as_json(header), highlight=False)
             return

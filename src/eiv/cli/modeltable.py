@@ -121,7 +121,8 @@ class ModelTable:
         known = self.label_errors.values(rows, good)
         y_err: Any = 0.0 if known is None else known  # 0: who asks for labels has read that errors are left out
         try:
-            return self.model.predict_distribution(table, X_err=X_err, y_err=y_err, keep_draws=False, budget=budget)
+            with np.errstate(over="ignore", invalid="ignore"):  # a prediction that is no number is refused
+                return self.model.predict_distribution(table, X_err=X_err, y_err=y_err, keep_draws=False, budget=budget)
         except ValueError as error:
             raise ValueError(f"{self.source.path}, rows from {self.source.place(rows.first)} on: {error}") from error
 

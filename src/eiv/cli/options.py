@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -24,6 +25,15 @@ _NOT_SETTINGS = (
     "verbose",
 )  # have an option of their own, or are no text
 _LARGEST_CONFIG = 2**20  # bytes
+_MOST_PARTS = 10  # of a key, as in settings.epochs; tomllib takes memory as their square
+_STRINGS = (  # may be parts of keys; one without an end ends the parsing
+    r'"{3}(?:\\.|[^\\])*?(?:"{3,5}|\Z)',
+    r"'{3}.*?(?:'{3,5}|\Z)",
+    r'"(?:\\.|[^"\\\n])*"?',
+    r"'[^'\n]*'?",
+)
+_NOT_BARE = re.compile("|".join((*_STRINGS, r"#[^\n]*")), re.DOTALL)
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]+[ \t]*\.[ \t]*){{{_MOST_PARTS}}}")
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,7 @@ def _parse_settings(texts: Sequence[str] | None) -> dict[str, Any]:
         if not equals:
             raise ValueError(f"--set takes NAME=VALUE, got {text!r}.")
         try:
-            settings[name.strip()] = tomllib.loads(f"value = {value.strip()}")["value"]
+            settings[name.strip()] = _parse_toml(f"value = {value.strip()}")["value"]
         except (ValueError, RecursionError):  # also numbers with thousands of digits, and brackets without end
             settings[name.strip()] = value.strip()
     return settings
@@ -85,7 +95,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     """The options of a TOML file, checked for their names and types."""
     _check_config_file(path)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        content = _parse_toml(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no file {path}.") from None
     except OSError as error:
@@ -113,6 +123,13 @@ def _read_config(path: Path) -> dict[str, Any]:
             words = _WORDS.get(name, _WORDS[kinds[name]])
             raise ValueError(f"{path}: {name} must be {words}, got {content[name]!r}.")
     return content
+
+
+def _parse_toml(text: str) -> dict[str, Any]:
+    """The content of a text in TOML; a ValueError where it is none, or would take all memory."""
+    if _LONG_KEY.search(_NOT_BARE.sub("_", text)):
+        raise ValueError(f"a key has more than {_MOST_PARTS} parts, the limit")
+    return tomllib.loads(text)
 
 
 def _check_config_file(path: Path) -> None:

@@ -164,6 +164,8 @@ def _check_whole(folder: Path, name: str) -> None:
     """Raise a ValueError where the end of a table, or the rows of some networks, are missing."""
     import pandas as pd  # noqa: PLC0415  (slow to import)
 
+    from eiv.datasets import SIMULATED  # noqa: PLC0415
+
     units_name, keys = _UNITS[name]
     for path in sorted(folder / other for other in (name, units_name, "calibration.csv", "points.csv")):
         if path.is_file() and not path.read_bytes().endswith(b"\n"):
@@ -172,6 +174,11 @@ def _check_whole(folder: Path, name: str) -> None:
         return  # which is said where they are read
     table, units = pd.read_csv(folder / name), pd.read_csv(folder / units_name)
     _check_scores(table, name)
+    if name == "networks.csv":
+        _check_scores(table[table["dataset"].isin(list(SIMULATED))], name, _OF_SIMULATED)
+        for other in ("calibration.csv", "points.csv"):
+            if (folder / other).is_file():
+                _check_scores(pd.read_csv(folder / other), other)
     numbered = [column for column in ("realisation", "network") if column in table]
     found = table[[*keys, *numbered]].drop_duplicates().groupby(keys).size()
     unknown = set(found.index) - set(units[keys].itertuples(index=False, name=None))
@@ -184,9 +191,10 @@ def _check_whole(folder: Path, name: str) -> None:
             raise ValueError(f"{name} has {found.get(where, 0)} of {wanted} networks for {', '.join(map(str, where))}")
 
 
-def _check_scores(table: pd.DataFrame, name: str) -> None:
-    """Raise a ValueError where rows of a study lack a score. Fits that have failed have none at all."""
-    without = table[[column for column in _ALWAYS.get(name, ()) if column in table]].isna()
+def _check_scores(table: pd.DataFrame, name: str, columns: tuple[str, ...] = ()) -> None:
+    """Raise a ValueError where rows lack a score, or it is infinite. Fits of a study that have failed have none."""
+    found = table[[column for column in columns or _ALWAYS[name] if column in table]]
+    without = found.isna() | found.isin([np.inf, -np.inf])
     lacking = without.any(axis=1)
     if name in ("posteriors.csv", "tables.csv"):
         lacking &= ~without.all(axis=1)
@@ -194,7 +202,10 @@ def _check_scores(table: pd.DataFrame, name: str) -> None:
         raise ValueError(f"{int(lacking.sum())} of {len(table)} rows of {name} lack a score")
 
 
-_ALWAYS = {  # scores that every network has
+_ALWAYS = {  # scores that every network has, and what every point of a curve has
+    "networks.csv": ("rmse", "u", "epistemic", "aleatoric", "y_noise", "label_coverage_u", "label_coverage_total"),
+    "calibration.csv": ("q", "coverage"),
+    "points.csv": ("zeta", "x", "truth", "g_of_x", "mean", "u"),
     "coverage.csv": (
         *(f"truth_{kind}_{level}" for level in (0.5, 0.8, 0.95) for kind in ("moment", "quantile")),
         *("labels_0.95", "rmse", "rmse_ratio", "best_rmse", "clean_rmse", "y_noise", "y_noise_ratio"),
@@ -203,6 +214,7 @@ _ALWAYS = {  # scores that every network has
     "posteriors.csv": ("rmse", "label_coverage_total", "nll", "crps", "interval_score", "y_noise"),
     "tables.csv": ("rmse", "crps", "labels_0.95", "training_s", "prediction_s"),
 }
+_OF_SIMULATED = ("rmse_truth", "truth_coverage")
 
 
 def _of_reproduction(folder: Path, out: Path | None) -> Path:
@@ -283,7 +295,7 @@ def _of_model(
     lines.append(("model file", _with_digest(model_file.name, digest_of(model_file))))
     if sample is not None:
         lines.append(("table", _with_digest(sample.name, sample.digest)))
-    with errors.status("predicting") as status:
+    with errors.status("predicting") as status, np.errstate(over="ignore", invalid="ignore"):
         write_model_page(page, model, header, sample, lines, status.update)
     if sample is not None:
         n_read, used = sample.n_rows + sample.n_left_out, f"{len(sample):,} looked at"
@@ -313,4 +325,18 @@ def _sample(table: ModelTable, drop_missing: bool) -> Sample:
     sample = replace(Sample.joined(pieces).with_all_errors(), digest=digest_of(table.source.path))
     if not len(sample):
         raise ValueError(f"{table.source.path}: every row holds missing or infinite values.")
+    _check_labels(table, sample)
     return sample
+
+
+def _check_labels(table: ModelTable, sample: Sample) -> None:
+    """Raise a ValueError where the squares of labels overflow; missing ones are left out of a page."""
+    for name, column in zip(table.labels, [] if sample.y is None else sample.y.T, strict=True):
+        known = column[np.isfinite(column)]
+        with np.errstate(over="ignore"):
+            if np.isfinite(known @ known):
+                continue
+        raise ValueError(
+            f"{table.source.path}: the labels in column {name!r} reach from {known.min():.3g} to {known.max():.3g}, "
+            "and their squares cannot be computed; give them in the unit of the model."
+        )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eiv.cli.app import app, check_seed, console, errors, printable, resumable, small_table
+from eiv.cli.app import Commands, app, check_seed, console, errors, printable, resumable, small_table
 from eiv.extras import needs
 
 if TYPE_CHECKING:
@@ -36,7 +36,10 @@ _TABLE_HEADINGS = {  # those of the page that fit into a terminal
 }
 
 study = typer.Typer(
-    name="study", help="Measure coverage and accuracy: of recipes, weight posteriors and rivals.", no_args_is_help=True
+    name="study",
+    cls=Commands,
+    help="Measure coverage and accuracy: of recipes, weight posteriors and rivals.",
+    no_args_is_help=True,
 )
 app.add_typer(study)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import multiprocessing.resource_tracker
 import os
@@ -12,7 +11,8 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,13 +26,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import eiv
-from eiv.io.files import write_whole
+from eiv.experiments.watch import end_with
+from eiv.io.files import check_folder, write_whole
 
 __all__ = ["MixedResultsError", "Unit", "read_unit", "run_units"]
 
 _FOLDER = "stacks"  # of single results
 _UNITS_ON_A_GPU = 3  # one alone leaves it idle while Python prepares the next step
-_LOOK_EVERY = 0.5  # seconds after which a worker looks whether its parent is there
 _FORMAT = 2  # 2: predictions without common noise, simulated sets of the reproduction drawn anew
 
 
@@ -102,6 +102,7 @@ def run_units(
 
     Raises:
         MixedResultsError: where the folder holds results of other settings or another version.
+        OSError: where results cannot be written to the folder, before any work is done.
 
     Examples:
         >>> import tempfile
@@ -116,6 +117,7 @@ def run_units(
     """
     todo = [unit for unit in units if not _is_done(folder, unit, restart)]
     if todo:
+        check_folder(folder / _FOLDER)
         done = sum(unit.cost for unit in units) - sum(unit.cost for unit in todo)
         _run(todo, folder, console, done, alone)
 
@@ -186,21 +188,46 @@ def _run(todo: Sequence[Unit], folder: Path, console: Console, done: float, alon
         )  # first used by several threads, its library fails to load
     n_jobs = min(len(todo), (os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()) or 1)
     options: dict[str, Any] = (
-        {"backend": "loky", "n_jobs": n_jobs, "inner_max_num_threads": 1}
+        {
+            "backend": "loky",
+            "n_jobs": n_jobs,
+            "inner_max_num_threads": 1,
+            "initializer": end_with,
+            "initargs": (os.getpid(),),
+        }
         if processes
         else {"backend": "threading", "n_jobs": 1 if alone else _UNITS_ON_A_GPU}
     )
     with _messages(across_processes=processes) as messages, joblib.parallel_config(**options):
-        work = partial(_run_unit, folder=folder, messages=messages, parent=os.getpid() if processes else None)
+        work = partial(_run_unit, folder=folder, messages=messages, one_thread=processes)
         with contextlib.ExitStack() as stack:
             if processes:
                 _start_trackers()
             with _left_to_the_parent():
                 running = joblib.Parallel(return_as="generator_unordered")(joblib.delayed(work)(unit) for unit in todo)
-                finished = stack.enter_context(contextlib.closing(running))
+                finished = stack.enter_context(_closing(running))
             with _progress(console, todo, done, messages):
                 for _ in finished:
                     pass
+
+
+@contextlib.contextmanager
+def _closing(running: Generator[None]) -> Iterator[Iterator[None]]:
+    """End what still runs at the end of the block, silently: whoever has interrupted it knows.
+
+    joblib would warn of units that are cancelled, and its thread show an error where it had not yet handed them out.
+    """
+    try:
+        yield running
+    finally:
+        hook = threading.excepthook
+        threading.excepthook = lambda _: None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                running.close()
+        finally:
+            threading.excepthook = hook
 
 
 def _start_trackers() -> None:
@@ -230,41 +257,12 @@ def _left_to_the_parent() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _run_unit(unit: Unit, folder: Path, messages: _Queue, parent: int | None) -> None:
-    """Run a unit and write what came out; with a `parent`, in one of its worker processes."""
-    if parent is not None:
-        _end_with(parent)
+def _run_unit(unit: Unit, folder: Path, messages: _Queue, one_thread: bool) -> None:
+    """Run a unit and write what came out; with `one_thread`, as one of several processes side by side."""
+    if one_thread:
         torch.set_num_threads(1)
     tables, seconds = unit.run(lambda share: messages.put((unit.key, share)))
     _write(folder, unit, tables, seconds)
-
-
-@functools.cache  # one watch per process
-def _end_with(parent: int) -> None:
-    """End this process when the one with the number `parent`, which has started it, is gone, however it ended.
-
-    A thread that looks, on every system: the death signal of Linux follows the thread that started a process, and
-    joblib starts some from threads that end early.
-    """
-    starter = os.getppid()  # `parent`, or a process of Python's between the two, which ends with it
-
-    def watch() -> None:
-        while os.getppid() == starter and _is_there(parent):
-            time.sleep(_LOOK_EVERY)
-        os._exit(1)
-
-    if os.name == "posix":
-        threading.Thread(target=watch, daemon=True).start()
-
-
-def _is_there(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 @contextlib.contextmanager
@@ -277,7 +275,7 @@ def _messages(across_processes: bool) -> Iterator[_Queue]:
     manager = SyncManager()
     with contextlib.ExitStack() as stack:
         with _left_to_the_parent():
-            manager.start(_end_with, (os.getpid(),))
+            manager.start(end_with, (os.getpid(),))
             stack.enter_context(manager)
         yield manager.Queue()
 

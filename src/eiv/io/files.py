@@ -9,6 +9,7 @@ import itertools
 import os
 import re
 import stat
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -81,11 +82,26 @@ def check_plain(path: Path) -> None:
         kind = stat.S_IFMT(os.stat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return
+    except OSError as error:  # links without end, a name that is too long
+        raise type(error)(f"{path} cannot be written: {os.strerror(error.errno or 0)}.") from error
     if kind == stat.S_IFDIR:
         raise ValueError(f"{path} is a folder; give the name of a file.")
     if kind != stat.S_IFREG:
         what = _KINDS.get(kind, "something else")
         raise ValueError(f"{path} is {what}, and only plain files are written; give the name of a file.")
+
+
+def check_folder(folder: Path) -> None:
+    """Raise an OSError where files could not be written to a folder, which need not be there yet."""
+    try:
+        for place in (folder, *folder.absolute().parents):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                place.lstat()
+                break
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise type(error)(f"{folder} cannot be written: {os.strerror(error.errno or 0)}.") from error
 
 
 @contextlib.contextmanager

@@ -12,6 +12,8 @@ def verdict(scores: Mapping[str, float], where: str, exact: bool) -> str:
     """Whether the errors of the inputs matter, and where that was looked at."""
     if exact:
         return "Whether input errors matter here cannot be said: none were given."
+    if not scores["aleatoric"] and not scores["epistemic"]:
+        return f"The input errors do not matter here: the predicted curve is constant ({where})."
     of_label = (scores["aleatoric"] / scores["total"]) ** 2
     of_curve = scores["aleatoric"] ** 2 / (scores["aleatoric"] ** 2 + scores["epistemic"] ** 2)
     how = "hardly matter" if of_label < _SMALL else "matter" if of_label < _LARGE else "matter a lot"

@@ -81,6 +81,12 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
     return header, {name: np.ascontiguousarray(value) for name, value in arrays.items()}
 
 
+def has_own_code(header: Mapping[str, Any]) -> bool:
+    """Whether a model needs code of the user's own, which its file does not hold."""
+    parts = (header["settings"], header["changed_since_fit"], {"input_prior": header["input_prior"]})
+    return any(_is_own(name, value) for values in parts for name, value in values.items())
+
+
 def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], path: Path) -> Saved:
     """What `to_file` was given; `own` is code of the user's own, by the name of its setting."""
     arguments = _decoded_settings(header["settings"], arrays, own, header, path)
@@ -99,7 +105,7 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
     if n_y > 1 and not names.has_columns:
         raise ValueError(f"{n_y} outputs without columns")
     y_scaler, y_noise = _scaler(arrays, "y", n_y), _spreads(arrays, "y_noise", n_y)
-    saved = _saved_weights(arrays, header["n_networks"])  # before anything is made that a forged number could blow up
+    saved = saved_weights(arrays, header["n_networks"])  # before anything is made that a forged number could blow up
     seeds = network_seeds(header["seed"], header["n_networks"])
     posterior = _posterior(settings, n_x, n_y, seeds, saved, arrays, path)
     prior = _decoded("input_prior", header["input_prior"], arrays, own, path)
@@ -154,7 +160,8 @@ def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPost
     return likelihood.with_state({name: torch.from_numpy(value).to(like.device) for name, value in state.items()})
 
 
-def _saved_weights(arrays: Arrays, n_networks: int) -> Arrays:
+def saved_weights(arrays: Arrays, n_networks: int) -> Arrays:
+    """The weights of the networks, by their names in these; a ValueError where they are none that a fit gives."""
     saved = {name.removeprefix("network/"): value for name, value in arrays.items() if name.startswith("network/")}
     if not saved or any(value.shape[:1] != (n_networks,) for value in saved.values()):
         raise ValueError(f"there are not the weights of {n_networks} networks")
@@ -256,16 +263,22 @@ def _decoded_settings(
 
 def _decoded(name: str, value: Any, arrays: Arrays, own: Mapping[str, Any], path: Path) -> Any:
     """A setting; code of the user's own has to be given again."""
-    is_module = name == "module" and value is not None
-    if not is_module and not (name in OWN and isinstance(value, dict) and value.get("type") == "own"):
+    if not _is_own(name, value):
         return decode(value, arrays)
     if own.get(name) is None:
+        is_module = name == "module"
         what = "network" if is_module else name
         raise ModelFileError(
             f"{path}: the model has a {what} of its own ({value if is_module else value.get('name')}), which the file "
             f"does not hold. Give it again: EiVRegressor.load(path, {name}=...)."
         )
     return own[name]
+
+
+def _is_own(name: str, value: Any) -> bool:
+    if name == "module":
+        return value is not None
+    return name in OWN and isinstance(value, dict) and value.get("type") == "own"
 
 
 def _device_here(device: object) -> object:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import eiv
 from eiv import validation as v
 from eiv.io.modelfile.container import ModelFileError
@@ -15,6 +17,7 @@ from eiv.training.settings import SETTINGS
 
 FORMAT = 1
 
+_LARGEST = float(np.finfo(np.float32).max)  # of a setting: what the networks compute with
 _MOST_DRAWS = 10**7  # n_theta x n_zeta, which a prediction takes time for with every row, whatever the arrays are
 
 
@@ -40,6 +43,8 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     for name, setting in SETTINGS.items():
         if name in settings:
             v.check(name, settings[name], setting.constraint)
+            if isinstance(settings[name], float) and abs(settings[name]) > _LARGEST:
+                raise ValueError(f"{name} must be {_LARGEST:.2g} at most, got {settings[name]!r}.")
     n_draws = (settings.get("n_theta") or 1) * (settings.get("n_zeta") or 1)
     if n_draws > _MOST_DRAWS:
         raise ValueError(f"n_theta x n_zeta must be {_MOST_DRAWS:,} at most, got {n_draws:,}.")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eiv.io.modelfile.container import complaints, read_file, write_file
-from eiv.io.modelfile.contents import Saved, from_file, to_file
+from eiv.io.modelfile.contents import Saved, from_file, has_own_code, saved_weights, to_file
 from eiv.io.modelfile.header import parse_header
 from eiv.model import FittedModel
 
@@ -117,3 +117,15 @@ def read_header(path: str | Path) -> dict[str, Any]:
     text, _ = read_file(path, with_arrays=False)
     with complaints(path):
         return parse_header(text, path)
+
+
+def checked_header(path: Path) -> dict[str, Any]:
+    """The same of a file whose model can be loaded; where it needs code of the user's own, its weights are checked."""
+    text, arrays = read_file(path)
+    with complaints(path):
+        header = parse_header(text, path)
+        if has_own_code(header):
+            saved_weights(arrays, header["n_networks"])
+        else:
+            from_file(header, arrays, {}, path)
+        return header
