@@ -11,6 +11,7 @@ import stat
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -576,9 +577,10 @@ def test_damaged_results_are_one_sentence(run, tmp_path, made_up_run, table, dam
     ("table", "column"),
     [("networks", "rmse"), ("networks", "truth_coverage"), ("calibration", "coverage"), ("points", "mean")],
 )
-def test_results_without_a_score(run, tmp_path, made_up_run, table, column, value):  # noqa: F811
-    found = getattr(made_up_run, table)
-    replace(made_up_run, **{table: found.assign(**{column: [value, *found[column][1:]]})}).write(tmp_path)
+def test_results_without_a_score(run, tmp_path, table, column, value):  # noqa: F811
+    results = run_tables()
+    found = getattr(results, table)
+    replace(results, **{table: found.assign(**{column: [value, *found[column][1:]]})}).write(tmp_path)
     status, _, err = run("report", tmp_path)
     assert status == 2
     assert f"1 of {len(found[found['dataset'].isin(SIMULATED)]) if 'truth' in column else len(found)} rows" in err
