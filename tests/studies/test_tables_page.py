@@ -2,6 +2,7 @@
 
 import html
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -211,3 +212,11 @@ def test_the_overview_has_the_limit_as_its_last_line():
     content = overview(table[table["kind"] == "random"])
     assert [row[0].key for row in content.rows] == [*METHODS, "the limit itself"]
     assert all(len(row) == len(content.headings) for row in content.rows)
+
+
+@pytest.mark.usefixtures("unrendered")
+def test_the_page_in_docs_is_that_of_the_results(tmp_path):
+    root = Path(__file__).parents[2]
+    page = write_tables_page(root / "results" / "tables", tmp_path / "tables.md")
+    assert page.read_text() == (root / "docs" / "tables.md").read_text()
+    assert "What came out" in page.read_text()

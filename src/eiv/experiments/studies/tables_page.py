@@ -187,7 +187,7 @@ def _limit(random: pd.DataFrame) -> list[float]:
 
 
 def _rmse_figure(random: pd.DataFrame) -> Drawing:
-    scale = LOG._replace(ticks=(1, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20))
+    scale = LOG._replace(ticks=(1, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20))
     figure = _strips(random, {"": "rmse_ratio"}, "RMSE to g over the limit", scale, (0.0, 1.05))
     caption = "RMSE to g over the limit, one dot per problem; the bar is the median, shaded up to 1.05."
     return Drawing("tables_rmse", figure, caption)
