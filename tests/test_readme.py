@@ -28,9 +28,6 @@ README = Path(__file__).parents[1] / "README.md"
 MARK = "not run by the tests: "
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 QUICK = {"hidden_units": 32, "n_hidden": 2, "epochs": 150}
-by_recipe = pytest.mark.parametrize(
-    "changes", [pytest.param(QUICK, id="quick"), pytest.param({}, id="full", marks=pytest.mark.slow)]
-)
 
 
 class Block(NamedTuple):
@@ -70,10 +67,7 @@ def test_every_block_runs_or_says_why_not():
     assert blocks("<!-- not run by the tests: slow -->\n```sh\nls\n```\n") == [Block("sh", "ls\n", MARK + "slow")]
 
 
-@by_recipe
-def test_python_blocks_run_in_order(changes, routing_restored, capsys, monkeypatch):
-    for name, value in changes.items():
-        monkeypatch.setitem(RECIPES["default"], name, value)
+def test_python_blocks_run_in_order(routing_restored, capsys):
     names = {}
     for block in to_run("python"):
         exec(block.text, names)

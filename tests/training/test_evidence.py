@@ -403,9 +403,10 @@ def test_a_kernel_that_the_rows_rule_out_is_not_in_a_pool(monkeypatch):
 
 
 def test_of_a_large_table_the_network_that_does_better_is_taken(monkeypatch):
-    """With the limit of rows at 100: cosines learn from so many, layers from nine tenths, but nothing in one epoch."""
-    monkeypatch.setattr(choosing, "_MOST_ROWS", 100)
-    X, y, _, _ = table(300, 2)
+    """With the limit of rows at 60: cosines learn from so many, layers from nine tenths, but nothing in one epoch."""
+    monkeypatch.setattr(choosing, "_MOST_ROWS", 60)
+    monkeypatch.setattr("eiv.training.settings._COSINES", 32)
+    X, y, _, _ = table(200, 2)
     fitted, original = [], choosing.fit_stack
 
     def recorded(specs, tables, *rest):
@@ -415,7 +416,7 @@ def test_of_a_large_table_the_network_that_does_better_is_taken(monkeypatch):
 
     monkeypatch.setattr(choosing, "fit_stack", recorded)
     model = EiVRegressor(0.4, random_state=0).fit(X, y)
-    assert fitted == [("cosine", 100), ("paper", 270)]
+    assert fitted == [("cosine", 60), ("paper", 180)]
     assert model.settings_.network == "cosine"
     monkeypatch.setattr(choosing, "_log_density", lambda model, held_out: model.settings.network == "paper")
     assert EiVRegressor(0.4, random_state=0).fit(X, y).settings_.network == "paper"
