@@ -261,14 +261,14 @@ def main() -> None:
         ms, first = ms_a_step(n_networks, case)
         loop = textbook_ms(case)
         found[name] = {
-            "ms a step": ms,
+            "ms per step": ms,
             "allowed": limit,
             "first run, s": first,
             "textbook, ms": loop,
         }
         print(
-            f"{name:32s} {ms:.3f} ms a step (allowed {limit or '-'}); first 3 epochs {first:.1f} s; "
-            f"textbook loop {loop:.2f} ms a network: {n_networks * loop / ms:.0f} times faster"
+            f"{name:32s} {ms:.3f} ms per step (allowed {limit or '-'}); first 3 epochs {first:.1f} s; "
+            f"textbook loop {loop:.2f} ms per network: {n_networks * loop / ms:.0f} times faster"
         )
     found["4 stacks of 10 networks, h=128"] = side_by_side()
     print("4 stacks of 10 networks, h=128, 200 epochs:", found["4 stacks of 10 networks, h=128"])
@@ -276,7 +276,7 @@ def main() -> None:
     found["textbook prediction of one network, s"] = textbook_prediction_seconds()
     print(
         f"prediction, 10 networks of h=1024, 100 x 5 draws, 10,000 rows: {found['prediction, s']:.2f} s; "
-        f"textbook loop {found['textbook prediction of one network, s']:.2f} s a network"
+        f"textbook loop {found['textbook prediction of one network, s']:.2f} s per network"
     )
     if arguments.out:
         arguments.out.write_text(json.dumps(found, indent=1) + "\n")

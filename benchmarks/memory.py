@@ -43,7 +43,7 @@ def main() -> None:
     print(f"{seconds:.1f} s, {N_ROWS / seconds:,.0f} rows/s; data and model {before:.0f} MB, peak {above:.0f} MB above")
     if arguments.write:
         rows = f"| peak above data and model | {above:.0f} MB (limit {LIMIT_MB:,} MB) |\n"
-        renew("memory", f"| | |\n|---|---|\n{rows}| rows a second | {N_ROWS / seconds:,.0f} |")
+        renew("memory", f"| | |\n|---|---|\n{rows}| rows per second | {N_ROWS / seconds:,.0f} |")
     if above > LIMIT_MB:
         raise SystemExit(f"more than the {LIMIT_MB} MB allowed")
 

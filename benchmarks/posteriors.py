@@ -31,7 +31,7 @@ CASES = [
 
 
 def times(case: Case, family: str) -> tuple[float, float, float]:
-    """Seconds a network: of a step, of what comes once a fit, and of a prediction."""
+    """Seconds per network: of a step, of what comes once per fit, and of a prediction."""
     X, y = case.data()
     rows = np.random.default_rng(1).standard_normal((case.n_predicted, case.n_inputs))
     model = case.regressor(N_NETWORKS, SHORT + case.epochs, posterior=family).set_params(n_theta=N_THETA)
@@ -58,8 +58,8 @@ def report(rounds: int, console: Console) -> str:
         f"{torch.get_num_threads()} threads, torch {torch.__version__}; {N_NETWORKS} networks at a time, medians of "
         f"{rounds} interleaved rounds. Predictions have {N_THETA} thetas.",
         "",
-        "| case | family | ms a network and step | times Bernoulli | s a network, once a fit | prediction, s a network "
-        "| times Bernoulli |",
+        "| case | family | ms per network and step | times Bernoulli | s per network, once per fit "
+        "| prediction, s per network | times Bernoulli |",
         "|---|---|---|---|---|---|---|",
     ]
     for case in CASES:

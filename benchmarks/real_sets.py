@@ -30,7 +30,7 @@ REAL = [name for name in TRAINING if name not in SIMULATED]
 
 
 def scores(name: str, n_networks: int, device: str) -> tuple[np.ndarray, float]:
-    """RMSE in units of the labels' spread and coverage of labels, a network a row; and seconds a network."""
+    """RMSE in units of the labels' spread and coverage of labels, one network per row; and seconds per network."""
     data = problem(name, seed=0, n_networks=n_networks)
     model = EiVRegressor(relative(TRAINING[name].x_err), device=device, random_state=data.network_seed)
     started = time.perf_counter()
@@ -55,7 +55,7 @@ def main() -> None:
     table = pd.read_csv(RESULTS).query("method == 'eiv' and estimator == 'unbiased'").groupby("dataset")
     paper = table[["rmse", "label_coverage_total"]].mean()
     lines = [
-        "| data set | RMSE, paper | RMSE, default | ratio | labels covered, paper | default | s a network |",
+        "| data set | RMSE, paper | RMSE, default | ratio | labels covered, paper | default | s per network |",
         "|---|---|---|---|---|---|---|",
     ]
     for name in arguments.sets.split(","):

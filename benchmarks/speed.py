@@ -88,7 +88,7 @@ def predict_timers(case: Case) -> dict[str, tuple[int, Timer]]:
 
 
 def measure(timers: dict[str, tuple[int, Timer]], rounds: int) -> dict[str, float]:
-    """Median seconds a network, contenders taking turns; the first round warms up and does not count."""
+    """Median seconds per network, contenders taking turns; the first round warms up and does not count."""
     times: dict[str, list[float]] = {name: [] for name in timers}
     for turn in range(rounds + 1):
         for name, (n_networks, timer) in timers.items():
@@ -111,7 +111,7 @@ def report(rounds: int, console: Console) -> str:
         f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}; "
         f"float32 matrix products reach {peak / 1e9:.0f} GFLOP/s. Medians of {rounds} interleaved rounds.",
         "",
-        "| case | contender | ms a network and step | times the textbook loop | asked for | share of the peak |",
+        "| case | contender | ms per network and step | times the textbook loop | asked for | share of the peak |",
         "|---|---|---|---|---|---|",
     ]
     for case in CASES:
@@ -127,7 +127,7 @@ def report(rounds: int, console: Console) -> str:
             console.print(lines[-1])
     lines += [
         "",
-        f"| case | contender | rows | s a network, {N_THETA} thetas | times the textbook loop | asked for "
+        f"| case | contender | rows | s per network, {N_THETA} thetas | times the textbook loop | asked for "
         "| share of the peak |",
         "|---|---|---|---|---|---|---|",
     ]

@@ -53,7 +53,7 @@ def main() -> None:
         rows = [
             f"| rows, in and out | {arguments.rows:,}, {sizes[0]}, {sizes[1]} |",
             f"| peak of the process | {peak:.0f} MB (limit {LIMIT_MB:,} MB) |",
-            f"| rows a second | {rate:,.0f} |",
+            f"| rows per second | {rate:,.0f} |",
         ]
         renew("streaming", "\n".join(["| | |", "|---|---|", *rows]))
     if peak > LIMIT_MB:

@@ -92,9 +92,7 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    r"""Everything that a fit finds: what predictions, model files, exports and reports are made from.
-
-    .. math:: q_\phi(\theta), \quad p(y | f), \quad \pi(\zeta), \quad \text{scaling}, \quad \text{settings}
+    """Everything that a fit finds: what predictions, model files, exports and reports are made from.
 
     Attributes:
         settings: what the fit was made with, complete.

@@ -34,9 +34,7 @@ OFFSET = 0.2555
 
 
 class DataNotFoundError(FileNotFoundError):
-    r"""A data set is neither at hand nor to be had; the text says which file to put where.
-
-    .. math:: \{(x_i, y_i)\}_{i=1}^{N} = \emptyset
+    """A data set is neither at hand nor to be had; the text says which file to put where.
 
     Examples:
         >>> raise DataNotFoundError("The data set 'yacht' is not at hand.")
@@ -49,9 +47,7 @@ class DataNotFoundError(FileNotFoundError):
 
 @dataclass(frozen=True)
 class RealData:
-    r"""Rows of a real data set, nothing scaled, left out or rearranged.
-
-    .. math:: (x_i, y_i), \qquad i = 1, \dots, N
+    """Rows of a real data set, nothing scaled, left out or rearranged.
 
     Attributes:
         name: the name in `REAL`, where origin and licence stand.
@@ -73,9 +69,7 @@ class RealData:
 
 
 def load(name: str, target: str | None = None) -> RealData:
-    r"""Load one of the nine real data sets.
-
-    .. math:: (x_i, y_i), \qquad x_i \in \mathbb{R}^{n_x}, \quad y_i \in \mathbb{R}, \qquad i = 1, \dots, N
+    """Load one of the nine real data sets.
 
     Looks for its table in the folder that the environment variable EIV_DATA names, then in the user's cache (EIV_CACHE,
     or the place the platform has for caches). Otherwise the original is downloaded and the table kept in the cache;
@@ -113,9 +107,7 @@ def load(name: str, target: str | None = None) -> RealData:
 
 
 def overview() -> pd.DataFrame:
-    r"""All thirteen data sets: size, source, licence and whether they are at hand.
-
-    .. math:: N, \quad n_x
+    """All thirteen data sets: size, source, licence and whether they are at hand.
 
     Returns:
         A table with the columns name, kind ("simulated" or "real"), rows, features, source, licence and at_hand: the

@@ -11,9 +11,7 @@ __all__ = ["Batch"]
 
 
 class Batch(NamedTuple):
-    r"""The rows of a minibatch, or of several, and the random numbers that a step takes.
-
-    .. math:: \zeta_{ml}, \quad \theta_m, \quad y_m, \quad y_{err,m}
+    """The rows of a minibatch, or of several, and the random numbers that a step takes.
 
     Attributes:
         zeta: `S x B x L x n_x`; L = 1 for exact inputs.

@@ -37,9 +37,7 @@ _FORMAT = 2  # 2: predictions without common noise, simulated sets of the reprod
 
 
 class MixedResultsError(ValueError):
-    r"""A folder holds results that were made with other settings.
-
-    .. math:: \text{identity}_{\text{found}} \ne \text{identity}_{\text{asked}}
+    """A folder holds results that were made with other settings.
 
     Examples:
         >>> raise MixedResultsError("demo: linear-eiv was made with seed 1, not 0.")
@@ -51,9 +49,7 @@ class MixedResultsError(ValueError):
 
 
 class Unit(Protocol):
-    r"""A piece of work whose result is some tables.
-
-    .. math:: \text{settings} \mapsto \text{tables}
+    """A piece of work whose result is some tables.
 
     Examples:
         >>> from eiv.experiments.paper.settings import TRAINING
@@ -89,9 +85,7 @@ class _Queue(Protocol):
 def run_units(
     units: Sequence[Unit], folder: Path, console: Console, restart: bool = False, alone: bool = False
 ) -> None:
-    r"""Run the units whose results `folder` does not hold yet, side by side, with one progress bar.
-
-    .. math:: \text{asked} \setminus \text{found}
+    """Run the units whose results `folder` does not hold yet, side by side, with one progress bar.
 
     Args:
         units: what is to be done; the longest should come first.
@@ -123,9 +117,7 @@ def run_units(
 
 
 def read_unit(folder: Path, key: str) -> dict[str, Any] | None:
-    r"""The result of one unit, or None where there is none that can be read.
-
-    .. math:: \text{one file} \mapsto (\text{identity}, \text{provenance}, \text{tables})
+    """The result of one unit, or None where there is none that can be read.
 
     Args:
         folder: that of the run.

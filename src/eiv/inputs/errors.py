@@ -68,9 +68,7 @@ def relative(share: Any) -> RelativeError:
 
 
 def check_x_err(name: str, x_err: Any, n_features: int, n_rows: int | None = None) -> Array:
-    r"""Errors in every form, checked, in one of the two forms that are used inside.
-
-    .. math:: \sigma_x \quad \text{or} \quad S = \mathrm{Cov}(\varepsilon_x)
+    """Errors in every form, checked, in one of the two forms that are used inside.
 
     Without `n_rows` two axes are a covariance. With it, for errors handed to `fit` or `predict`, shape `(rows, n_x)` is
     one standard deviation a row and feature, and `(n_x, n_x)` is a covariance of all rows where there are two features

@@ -15,9 +15,7 @@ __all__ = ["Rows"]
 
 
 class Rows(NamedTuple):
-    r"""Rows with labels, for S networks: what is known of their true inputs, and labels with their known errors.
-
-    .. math:: \pi(\zeta | x), \quad y, \quad y_{err}
+    """Rows with labels, for S networks: what is known of their true inputs, and labels with their known errors.
 
     Attributes:
         inputs: the posterior of zeta given x, `S x N x n_x`.

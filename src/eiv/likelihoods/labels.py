@@ -18,9 +18,7 @@ _CHUNK_VALUES = 2**22
 
 
 class Labels(ABC):
-    r"""How labels scatter about f(zeta) in the rows of a prediction.
-
-    .. math:: p(y | f(\zeta))
+    """How labels scatter about f(zeta) in the rows of a prediction.
 
     Examples:
         >>> NormalLabels(np.array([3.0])).std

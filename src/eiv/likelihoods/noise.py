@@ -29,9 +29,7 @@ _FLOOR = 1e-4  # sigma_y as a share of the spread of y, where a network interpol
 
 
 class NoiseRule(ABC):
-    r"""How sigma_y is found for networks as they are.
-
-    .. math:: (\phi, \mathcal{D}) \mapsto \sigma_y
+    """How sigma_y is found for networks as they are.
 
     Attributes:
         least_share: what is left of sigma_y at least when it is renewed, but for the last time.

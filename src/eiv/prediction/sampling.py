@@ -28,9 +28,7 @@ _LITERAL_VALUES = {"cpu": 2**20, "cuda": 2**26}  # of the widest layer, in one p
 
 
 class Sampled(NamedTuple):
-    r"""What is found of f(zeta) for some rows.
-
-    .. math:: m, \quad u^2, \quad f_1, \dots, f_n
+    """What is found of f(zeta) for some rows.
 
     Attributes:
         moments: mean and variance parts, `rows x n_y`, in float64.

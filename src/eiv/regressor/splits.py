@@ -28,9 +28,7 @@ def fit_splits(
     *,
     on_progress: Callable[[float], None] | None = None,
 ) -> list[EiVRegressor]:
-    r"""Fit a copy of `model` on each of several choices of rows, all of them together as one stack of networks.
-
-    .. math:: \phi_s = \mathrm{Algorithm\ 1}(\mathcal{D}_s), \qquad s = 1 \dots S
+    """Fit a copy of `model` on each of several choices of rows, all of them together as one stack of networks.
 
     The models come out as if each had been fitted alone on its rows with its own `random_state`, but sooner.
 

@@ -23,9 +23,7 @@ _MOST_BEYOND = 0.5  # of the training range, to either side
 
 @dataclass(frozen=True)
 class Curve:
-    r"""The prediction along one feature.
-
-    .. math:: m(x), \quad x = (\tilde x_1, \dots, x_j, \dots, \tilde x_{n_x})
+    """The prediction along one feature.
 
     Attributes:
         feature: j.
@@ -55,9 +53,7 @@ class Curve:
 
 
 def curves(model: EiVRegressor, X: Array | None = None) -> list[list[Curve]]:
-    r"""The curves of each output along each feature that varies, those that move the prediction most first.
-
-    .. math:: m(x), \quad x = (\tilde x_1, \dots, x_j, \dots, \tilde x_{n_x})
+    """The curves of each output along each feature that varies, those that move the prediction most first.
 
     The other features are at their training median. All features have the error that the model was fitted with, its
     median where rows differed, and so have labels. A curve spans the range of the training rows, and that of X up to

@@ -40,9 +40,7 @@ def write_model_page(
     provenance: Sequence[tuple[str, str]] = (),
     on_step: Callable[[str], None] = lambda step: None,
 ) -> None:
-    r"""Write one self-contained HTML page on a model.
-
-    .. math:: (m, u, \sigma_y) \mapsto \text{one HTML file}
+    """Write one self-contained HTML page on a model.
 
     Args:
         path: the page; one that is there is replaced.

@@ -21,9 +21,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Sample:
-    r"""Rows of a table, evenly chosen where it is large.
-
-    .. math:: (x_i, \sigma_{x,i}, y_i), \qquad i = 1, 1 + k, 1 + 2k, \dots
+    """Rows of a table, evenly chosen where it is large.
 
     Attributes:
         X: `rows x n_x`.

@@ -29,9 +29,7 @@ _SECONDS_UNSEEN = 0.3  # a look at the loss makes the host wait for a GPU
 
 
 class TrainingDivergedError(ArithmeticError):
-    r"""The loss of a network is no longer a finite number, so its weights are of no use.
-
-    .. math:: \mathcal{L}^{M.C.}(\phi) \in \{\pm\infty, \mathrm{NaN}\}
+    """The loss of a network is no longer a finite number, so its weights are of no use.
 
     Examples:
         >>> raise TrainingDivergedError("Training diverged in epoch 3.")
@@ -44,9 +42,7 @@ class TrainingDivergedError(ArithmeticError):
 
 @dataclass(frozen=True)
 class Schedule:
-    r"""The settings of Algorithm 1; all are single numbers, the same for every network.
-
-    .. math:: n_{\mathrm{train}}, \quad M, \quad L, \quad \sigma_y, \quad n_{\mathrm{update}\,\sigma_y}
+    """The settings of Algorithm 1; all are single numbers, the same for every network.
 
     Attributes:
         epochs: n_train.
@@ -91,9 +87,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    r"""What Algorithm 1 leaves beside the trained weights.
-
-    .. math:: \sigma_y, \qquad \mathcal{L}^{M.C.}(\phi)
+    """What Algorithm 1 leaves beside the trained weights.
 
     Attributes:
         likelihood: of the S networks, as it was fitted.

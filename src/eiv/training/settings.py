@@ -66,9 +66,7 @@ def fixed(check: v.Constraint, text: str, value: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    r"""The settings of a fit, each as the user or the recipe says.
-
-    .. math:: \text{arguments}, \text{recipe}, N \mapsto \text{settings}
+    """The settings of a fit, each as the user or the recipe says.
 
     Examples:
         >>> settings_for({"recipe": "paper", "epochs": 7}, n_rows=500).epochs

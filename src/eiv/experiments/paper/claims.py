@@ -36,9 +36,7 @@ _READINGS = {  # of the uncertainty of the g-based regression
 
 
 def check_claims(tables: Tables, estimator: str = "literal") -> list[Claim]:
-    r"""Put the paper's claims to the test.
-
-    .. math:: \text{tables} \mapsto (\text{claim}, \text{verdict})
+    """Put the paper's claims to the test.
 
     Args:
         tables: of a run.

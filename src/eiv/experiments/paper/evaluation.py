@@ -25,9 +25,7 @@ LEVELS = tuple(round(0.05 * i, 2) for i in range(1, 20))  # q of figure true_cov
 
 @dataclass(frozen=True)
 class Evaluation:
-    r"""Tidy tables of one stack of networks.
-
-    .. math:: \mathrm{RMSE}, \qquad P(|y - m| \le 1.96\,\mathrm{total}), \qquad P(|g(\zeta) - m| \le z_q\, u)
+    """Tidy tables of one stack of networks.
 
     Attributes:
         networks: one row per network and estimator: RMSE, coverages and the parts of the uncertainty.
@@ -47,9 +45,7 @@ class Evaluation:
 
 
 def evaluate_models(problem: Problem, models: Sequence[EiVRegressor]) -> Evaluation:
-    r"""Evaluate one model per split on its test rows, by both estimators of Algorithm 2.
-
-    .. math:: m(x), \quad u(x) \quad \text{by eq. (EiV_pred_unc)}
+    """Evaluate one model per split on its test rows, by both estimators of Algorithm 2.
 
     Values of real data are in units of the spread of the training labels, as the paper standardises them.
 

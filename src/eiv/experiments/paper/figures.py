@@ -40,9 +40,7 @@ CAPTIONS = {
 
 
 def draw_figures(tables: Tables, folder: Path) -> list[str]:
-    r"""Draw every figure that the tables have data for, as SVG and PNG.
-
-    .. math:: m(x) \pm 1.96\, u(x)
+    """Draw every figure that the tables have data for, as SVG and PNG.
 
     Args:
         tables: of a run.

@@ -25,9 +25,7 @@ N_LINE = 50  # equidistant zetas of figure prediction_linear
 
 @dataclass(frozen=True)
 class Points:
-    r"""Points of a simulated problem that no network has seen.
-
-    .. math:: x = \zeta + \varepsilon_x, \qquad g(\zeta), \qquad g(x)
+    """Points of a simulated problem that no network has seen.
 
     Attributes:
         kind: "fresh" for zetas drawn as the data are, "line" for equidistant ones.
@@ -52,12 +50,11 @@ class Points:
 
 @dataclass(frozen=True)
 class Problem:
-    r"""The rows of a data set, and which of them each of its S networks has.
+    """The rows of a data set, and which of them each of its S networks has.
 
-    .. math:: \mathcal{D}_s = \mathcal{D}_s^{\mathrm{train}} \cup \mathcal{D}_s^{\mathrm{test}}, \qquad s = 1 \dots S
-
-    Simulated data are drawn anew for each network: the rows of all :math:`\mathcal{D}_s` stand one after another, and
-    no two networks share any. Real data are one table that is split at random for each network.
+    Simulated data are drawn anew for each network: the rows of all networks stand one after another, and no two
+    networks share any. Real data are one table that is split at random for each network. Four fifths of a network's
+    rows are for training.
 
     Attributes:
         name: the data set.
@@ -87,9 +84,7 @@ class Problem:
 
 
 def problem(name: str, seed: int, n_networks: int) -> Problem:
-    r"""The data of one set, its splits and its seeds, all from one `seed`.
-
-    .. math:: |\mathcal{D}_s| = N, \qquad |\mathcal{D}_s^{\mathrm{train}}| = 0.8 \, N
+    """The data of one set, its splits and its seeds, all from one `seed`.
 
     Args:
         name: one of the thirteen sets.

@@ -38,9 +38,7 @@ _METHODS = LABELS | {WIDER_NAVAL: "EiV, σ_x = 0.05"}
 
 
 def write_report(tables: Tables, folder: Path, page: Path | None = None) -> Path:
-    r"""Write figures, the table of claims and the page of a run.
-
-    .. math:: \text{tables} \mapsto \text{one HTML file}
+    """Write figures, the table of claims and the page of a run.
 
     Args:
         tables: of the run.

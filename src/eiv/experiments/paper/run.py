@@ -28,9 +28,7 @@ def reproduce(
     restart: bool = False,
     console: Console | None = None,
 ) -> Tables:
-    r"""Train and evaluate what a profile asks for, but for what `folder` holds already, and write the tables.
-
-    .. math:: 13 \text{ sets} \times 2 \text{ methods} \times 10 \text{ networks} = 260
+    """Train and evaluate what a profile asks for, but for what `folder` holds already, and write the tables.
 
     Args:
         folder: for the results; a run that was interrupted goes on there.

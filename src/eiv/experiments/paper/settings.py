@@ -12,10 +12,7 @@ __all__ = ["METHODS", "PROFILES", "TRAINING", "Profile", "Training"]
 
 @dataclass(frozen=True)
 class Training:
-    r"""A row of table network_and_training.
-
-    .. math:: h, \quad p, \quad \text{l.r.}, \quad \text{batch}, \quad \text{epochs}, \quad \sigma_x, \quad
-              \text{init. } \sigma_y, \quad n_{\mathrm{update}\,\sigma_y}
+    """A row of table network_and_training.
 
     Attributes:
         hidden_units: h.
@@ -78,9 +75,7 @@ METHODS = ("eiv", "non_eiv")
 
 @dataclass(frozen=True)
 class Profile:
-    r"""How much of the paper a run takes.
-
-    .. math:: \text{networks} = |\text{sets}| \cdot 2 \cdot S
+    """How much of the paper a run takes.
 
     Attributes:
         sets: names of data sets.

@@ -25,9 +25,7 @@ _EVALUATION = 0.1  # of a stack's time, roughly
 
 @dataclass(frozen=True)
 class Stack:
-    r"""The S networks of one data set and method.
-
-    .. math:: (\text{data set}, \text{method}) \mapsto \phi_1, \dots, \phi_S
+    """The S networks of one data set and method.
 
     Network s of every method has the same rows and the same seed, so that methods are compared in pairs.
 

@@ -59,9 +59,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Claim:
-    r"""A sentence of the paper, in our words, and what became of it.
-
-    .. math:: \text{claim} = \bigwedge \text{conditions}
+    """A sentence of the paper, in our words, and what became of it.
 
     Attributes:
         name: a short name.
@@ -101,9 +99,7 @@ class Claim:
 
 
 def claims_table(claims: Iterable[Claim]) -> pd.DataFrame:
-    r"""One row per condition, for a file.
-
-    .. math:: (\text{claim}, \text{condition}) \mapsto \text{row}
+    """One row per condition, for a file.
 
     Args:
         claims: as from `check_claims`.

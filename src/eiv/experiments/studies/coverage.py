@@ -53,9 +53,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class CoverageUnit:
-    r"""One problem and method: all realisations of the data, and all networks, as one stack.
-
-    .. math:: \text{realisations} \times \text{networks}
+    """One problem and method: all realisations of the data, and all networks, as one stack.
 
     Attributes:
         problem: a simulated problem.
@@ -174,9 +172,7 @@ def study_coverage(
     restart: bool = False,
     console: Console | None = None,
 ) -> pd.DataFrame:
-    r"""Run the study, but for what `folder` holds already, and write its table.
-
-    .. math:: 8 \text{ problems} \times \text{methods} \times 10 \text{ realisations} \times 5 \text{ networks}
+    """Run the study, but for what `folder` holds already, and write its table.
 
     Args:
         folder: for the results.

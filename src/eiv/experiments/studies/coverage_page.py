@@ -77,9 +77,7 @@ TOWARDS_ONE = _Scale(
 
 
 def write_coverage_page(folder: Path, out: Path | None = None) -> Path:
-    r"""Write the page of a study of coverage from the tables in its folder, without training.
-
-    .. math:: \text{tables} \mapsto \text{one HTML file, or Markdown}
+    """Write the page of a study of coverage from the tables in its folder, without training.
 
     Args:
         folder: of the study.

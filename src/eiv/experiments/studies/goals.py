@@ -23,9 +23,7 @@ _KEYS = ["problem", "zeta", "method"]
 
 @dataclass(frozen=True)
 class Goal:
-    r"""Bounds for one number of a method, on some of the problems.
-
-    .. math:: \text{low} \le \bar v \le \text{high}
+    """Bounds for one number of a method, on some of the problems.
 
     Attributes:
         column: of a summary.

@@ -20,9 +20,7 @@ __all__ = ["Drawing", "Section", "StudyPage", "write_study_page"]
 
 @dataclass(frozen=True)
 class Drawing:
-    r"""A figure for a page.
-
-    .. math:: \text{name} \mapsto \text{name.svg}, \text{name.png}
+    """A figure for a page.
 
     Attributes:
         name: that of its files.
@@ -43,9 +41,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Section:
-    r"""A part of a page: its text comes first, then figures, then tables.
-
-    .. math:: \text{section} = (\text{text}, \text{figures}, \text{tables})
+    """A part of a page: its text comes first, then figures, then tables.
 
     Attributes:
         heading: of the section.
@@ -67,9 +63,7 @@ class Section:
 
 @dataclass(frozen=True)
 class StudyPage:
-    r"""What a study has to show.
-
-    .. math:: \text{page} = (\text{title}, \text{lead}, \text{sections})
+    """What a study has to show.
 
     Attributes:
         title: of the page.
@@ -118,9 +112,7 @@ def what_is_missing(parts: Sequence[str]) -> str:
 
 
 def write_study_page(page: StudyPage, path: Path) -> Path:
-    r"""Write the page and its figures.
-
-    .. math:: \text{page} \mapsto \text{one HTML file, or Markdown}
+    """Write the page and its figures.
 
     Args:
         page: what it shows.

@@ -52,9 +52,7 @@ _FEWEST_EPOCHS = 2  # that SWAG takes
 
 @dataclass(frozen=True)
 class PosteriorUnit:
-    r"""One data set, method and family: ten networks on ten splits, or as many ensembles, trained and scored.
-
-    .. math:: (\text{data set}, \text{method}, q_\phi) \mapsto \text{scores}_1, \dots, \text{scores}_S
+    """One data set, method and family: ten networks on ten splits, or as many ensembles, trained and scored.
 
     The settings are those of the paper but for the family. A model is one network; of an ensemble, five.
 
@@ -185,9 +183,7 @@ def study_posteriors(
     restart: bool = False,
     console: Console | None = None,
 ) -> pd.DataFrame:
-    r"""Run the study, but for what `folder` holds already, and write its tables.
-
-    .. math:: 10 \text{ data sets} \times 2 \text{ methods} \times 9 \text{ families} \times 10 \text{ networks}
+    """Run the study, but for what `folder` holds already, and write its tables.
 
     Units run one at a time, so that their times can be compared, or without `times` side by side.
 

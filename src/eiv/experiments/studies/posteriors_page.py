@@ -32,9 +32,7 @@ _RATIO_TICKS = (0.1, 0.3, 1, 3, 10, 30)
 
 
 def write_posteriors_page(folder: Path, out: Path | None = None) -> Path:
-    r"""Write the page of a study of posteriors from the tables in its folder, without training.
-
-    .. math:: \text{tables} \mapsto \text{one HTML file, or Markdown}
+    """Write the page of a study of posteriors from the tables in its folder, without training.
 
     Args:
         folder: of the study.

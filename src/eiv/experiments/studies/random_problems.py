@@ -250,9 +250,7 @@ class RandomProblem:
 
 @functools.cache
 def random_problem(seed: int) -> RandomProblem:
-    r"""The problem of a seed.
-
-    .. math:: \text{seed} \mapsto (g, \pi(\zeta), \sigma_x, \sigma_y, N)
+    """The problem of a seed.
 
     Args:
         seed: any whole number from zero on; below 1,000 for development.

@@ -33,9 +33,7 @@ _SPLIT_SEED = 16
 
 @dataclass(frozen=True, eq=False)
 class RealTable:
-    r"""Rows with the errors of their inputs.
-
-    .. math:: (x_i, \sigma_{x,i}, y_i), \qquad i = 1, \dots, N
+    """Rows with the errors of their inputs.
 
     Attributes:
         X: `rows x n_x`.
@@ -65,9 +63,7 @@ class RealTable:
 
 
 def tables_at_hand() -> tuple[str, ...]:
-    r"""The names of the tables that can be loaded without a download.
-
-    .. math:: 6 + 9 \text{ at most}
+    """The names of the tables that can be loaded without a download.
 
     Returns:
         Those of `MEASURED` in the folder that the environment variable EIV_TABLES names, and the paper's.
@@ -83,9 +79,7 @@ def tables_at_hand() -> tuple[str, ...]:
 
 
 def left_out() -> str:
-    r"""A sentence on the tables that are not at hand; empty where all are.
-
-    .. math:: 15 - n
+    """A sentence on the tables that are not at hand; empty where all are.
 
     Returns:
         What is left out, and which variable to set.

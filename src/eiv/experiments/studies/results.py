@@ -15,9 +15,7 @@ __all__ = ["collect_units", "read_remarks", "read_tables"]
 
 
 def collect_units(folder: Path, units: Sequence[Unit], keys: Sequence[str], names: tuple[str, str]) -> pd.DataFrame:
-    r"""Put the results of single units together, and write them.
-
-    .. math:: \text{units} \mapsto (\text{networks}, \text{settings and provenance})
+    """Put the results of single units together, and write them.
 
     Args:
         folder: of the study.
@@ -51,9 +49,7 @@ def collect_units(folder: Path, units: Sequence[Unit], keys: Sequence[str], name
 
 
 def read_tables(folder: Path, study: str, names: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    r"""The tables that `collect_units` has left in a folder.
-
-    .. math:: \text{two files} \mapsto (\text{networks}, \text{settings and provenance})
+    """The tables that `collect_units` has left in a folder.
 
     Args:
         folder: of the study.
@@ -84,9 +80,7 @@ def read_tables(folder: Path, study: str, names: tuple[str, str]) -> tuple[pd.Da
 
 
 def read_remarks(folder: Path) -> list[str]:
-    r"""What somebody has written about the results in a folder: the paragraphs of `remarks.md`, if there is one.
-
-    .. math:: \text{one file} \mapsto \text{paragraphs}
+    """What somebody has written about the results in a folder: the paragraphs of `remarks.md`, if there is one.
 
     Args:
         folder: of the study.

@@ -26,9 +26,7 @@ _GP_ROWS, _GP_PREDICT_ROWS = 1000, 3000  # that hyperparameters come from, and t
 
 
 class Answer(NamedTuple):
-    r"""What a method says of some rows.
-
-    .. math:: m(x), \quad u(x), \quad \sqrt{u(x)^2 + \sigma_y^2}
+    """What a method says of some rows.
 
     Attributes:
         mean: `rows`, m(x).
@@ -47,9 +45,7 @@ class Answer(NamedTuple):
 
 
 class Fitted(Protocol):
-    r"""A fitted method.
-
-    .. math:: (x, \sigma_x) \mapsto (m, u)
+    """A fitted method.
 
     Examples:
         >>> X = np.linspace(-1, 1, 50)[:, None]
@@ -125,9 +121,7 @@ class _Boosting:
 
 
 def fit_rival(name: str, X: Array, X_err: Array, y: Array, seed: int = 0, device: str = "cpu") -> Fitted:
-    r"""Fit a method to a table.
-
-    .. math:: (x_i, \sigma_{x,i}, y_i)_{i=1}^N \mapsto (m, u)
+    """Fit a method to a table.
 
     Args:
         name: one of `RIVALS`.
@@ -151,9 +145,7 @@ def fit_rival(name: str, X: Array, X_err: Array, y: Array, seed: int = 0, device
 
 
 def installed_rivals() -> tuple[str, ...]:
-    r"""The names of the methods whose packages are installed.
-
-    .. math:: \text{six, and up to two more}
+    """The names of the methods whose packages are installed.
 
     Returns:
         Names of `RIVALS`, in their order.

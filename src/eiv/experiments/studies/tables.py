@@ -39,9 +39,7 @@ _SLOW = {"ours": 10.0, "ignored": 5.0, "paper": 20.0}  # times that of the other
 
 @dataclass(frozen=True)
 class TableUnit:
-    r"""One problem and method: a fit, or on a real table one for each of its two splits.
-
-    .. math:: (\text{table}, \text{method}) \mapsto \text{scores}
+    """One problem and method: a fit, or on a real table one for each of its two splits.
 
     Attributes:
         problem: "seed N" for a random problem, the name of a table, or "humidity".
@@ -192,9 +190,7 @@ def study_tables(
     restart: bool = False,
     console: Console | None = None,
 ) -> pd.DataFrame:
-    r"""Run the study, but for what `folder` holds already, and write its tables.
-
-    .. math:: (100 \text{ problems} + 16 \text{ tables}) \times \text{methods}
+    """Run the study, but for what `folder` holds already, and write its tables.
 
     Args:
         folder: for the results.

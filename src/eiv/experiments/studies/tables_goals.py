@@ -30,9 +30,7 @@ _SUMMARIES: dict[str, Callable[[pd.Series], float]] = {
 
 @dataclass(frozen=True)
 class Reached:
-    r"""What became of a goal.
-
-    .. math:: \text{low} \le v \le \text{high}
+    """What became of a goal.
 
     Attributes:
         value: the summary; nan where nothing was run that the goal asks about.
@@ -55,9 +53,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class TableGoal:
-    r"""Bounds for a summary of one number per problem.
-
-    .. math:: \text{low} \le S(v_1, \dots, v_n) \le \text{high}
+    """Bounds for a summary of one number per problem.
 
     Attributes:
         sentence: what the number is, and of which problems.
@@ -104,9 +100,7 @@ class TableGoal:
 
 
 def by_problem(table: pd.DataFrame, score: str, kind: str = "random") -> pd.DataFrame:
-    r"""A score of all methods side by side.
-
-    .. math:: \text{problems} \times \text{methods}
+    """A score of all methods side by side.
 
     Args:
         table: one row per fit, as from `eiv.experiments.studies.tables.study_tables`.

@@ -41,9 +41,7 @@ _OTHERS: dict[str, Any] = {"color": FEATURES[3], "marker": "^"}
 
 
 def write_tables_page(folder: Path, out: Path | None = None) -> Path:
-    r"""Write the page of a study of tables from the tables in its folder, without training.
-
-    .. math:: \text{tables} \mapsto \text{one HTML file, or Markdown}
+    """Write the page of a study of tables from the tables in its folder, without training.
 
     Args:
         folder: of the study.

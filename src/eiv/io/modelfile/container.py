@@ -47,9 +47,7 @@ _OTHERS = {
 
 
 class ModelFileError(ValueError):
-    r"""A file that is not a model, is damaged, or needs something that is not there.
-
-    .. math:: \mathrm{SHA256}(\text{header}, \text{body}) \ne \mathrm{digest}
+    """A file that is not a model, is damaged, or needs something that is not there.
 
     Examples:
         >>> raise ModelFileError("model.eiv is damaged.")

@@ -21,9 +21,7 @@ def save_model(
     notes: Mapping[str, Any] | None = None,
     changed: Mapping[str, Any] | None = None,
 ) -> None:
-    r"""Write a fitted model to one file, whole or not at all; `EiVRegressor.save` with notes.
-
-    .. math:: (\phi, \sigma_y, \pi(\zeta), \text{scaling}, \text{settings}) \mapsto \text{bytes}
+    """Write a fitted model to one file, whole or not at all; `EiVRegressor.save` with notes.
 
     The same model gives the same bytes. Nothing is pickled. Code of your own, such as a module, a weight posterior or
     an input prior, is not saved; it has to be given again at load.
@@ -55,9 +53,7 @@ def save_model(
 
 
 def load_model(path: str | Path, own: Mapping[str, Any] | None = None) -> Saved:
-    r"""Read a model from its file; `EiVRegressor.load` makes an estimator of it.
-
-    .. math:: \text{bytes} \mapsto (\phi, \sigma_y, \pi(\zeta), \text{scaling}, \text{settings})
+    """Read a model from its file; `EiVRegressor.load` makes an estimator of it.
 
     Args:
         path: the file.
@@ -89,9 +85,7 @@ def load_model(path: str | Path, own: Mapping[str, Any] | None = None) -> Saved:
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
-    r"""What a model file says of its model, without the weights; the whole file is checked all the same.
-
-    .. math:: \text{bytes} \mapsto (\text{format}, \text{versions}, \text{settings}, \text{training}, \text{notes})
+    """What a model file says of its model, without the weights; the whole file is checked all the same.
 
     Args:
         path: the file.

@@ -105,9 +105,7 @@ class ErrorTerm:
 
 @dataclass(frozen=True)
 class ErrorSpec:
-    r"""The errors of all features of a table.
-
-    .. math:: \sigma_{ij}, \qquad i = 1 \dots N, \quad j = 1 \dots n_x
+    """The errors of all features of a table.
 
     Attributes:
         terms: the term of each feature, in the order of the features.

@@ -38,8 +38,6 @@ _MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "null", "none"])
 class Source(Protocol):
     r"""A table in a file.
 
-    .. math:: (x_{ij}), \qquad i = 1 \dots N \text{ (rows)}, \quad j = 1 \dots C \text{ (columns)}
-
     Attributes:
         path: the file.
         columns: the names of its columns, each another.
@@ -72,9 +70,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Rows:
-    r"""Some consecutive rows of a table.
-
-    .. math:: x_{ij}, \qquad i = \mathrm{first} \dots \mathrm{first} + n - 1
+    """Some consecutive rows of a table.
 
     Attributes:
         source: the table that they are of.
@@ -160,8 +156,6 @@ class Rows:
 
 def open_table(path: str | Path, separator: str | None = None, decimal: str | None = None) -> Source:
     r"""Look at a table in a file: CSV (`.csv`, `.tsv`, `.txt`, `.dat`, also `.gz`), Parquet or Excel (`.xlsx`).
-
-    .. math:: \text{file} \mapsto (x_{ij})
 
     Args:
         path: the file.

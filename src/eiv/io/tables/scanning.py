@@ -21,9 +21,7 @@ UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class TableError(ValueError):
-    r"""A table that cannot be used; the message names the file, and the column and line where it applies.
-
-    .. math:: x_{ij} \notin \mathbb{R}
+    """A table that cannot be used; the message names the file, and the column and line where it applies.
 
     Examples:
         >>> raise TableError("data.csv is empty.")

@@ -28,8 +28,6 @@ ENDINGS = (".csv", ".csv.gz", ".parquet")
 class TableWriter:
     r"""Writes a table in pieces: CSV (`.csv`, `.csv.gz`) or Parquet, by the ending of its name.
 
-    .. math:: (x_{ij})_{i \le n_1},\ (x_{ij})_{n_1 < i \le n_2},\ \dots \mapsto \text{file}
-
     The file appears under its name when the block ends; after an error, or an interruption, there is none.
 
     Args:
