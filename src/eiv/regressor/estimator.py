@@ -95,10 +95,10 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         y_noise_every: sigma_y is renewed every this many epochs, and once at the end if there are fewer; by default
             thirty times in a training.
         held_out: the share of the rows that a network does not learn from (20 to 1,000 rows, a fifth at most, none of
-            fewer than 25), so that it does not take its own overfitting for precision: sigma_y by "likelihood" is what
-            the learned rows say unless the held-out ones disagree, less what the spread of the weights stands for where
-            that is found after training; by the other rules the held-out rows alone count. 0.1 by default, 0 in the
-            paper.
+            fewer than 25), so that it does not take its own overfitting for precision. sigma_y by "likelihood" comes
+            from the learned rows unless the held-out ones disagree, less what the covariance of the weights explains
+            where that is found after training. By the other rules it comes from the held-out rows alone. 0.1 by
+            default, 0 in the paper.
         n_zeta: L, draws of the true input per row in training. A prediction takes as many for each of its blocks, five
             at most.
         n_theta: K, draws of the weights per network in a prediction; 100 by default, 40 for each network of cosines.
