@@ -144,8 +144,8 @@ def memory_growth(
 ) -> int:
     """Bytes that training holds more after `many` epochs than after `few`, of which it is a multiple.
 
-    On a GPU reports come a few times a second, which can be once in a short training. Where sigma_y is renewed there is
-    one in any case.
+    On a GPU reports come a few times per second, which can be once in a short training. Where sigma_y is renewed there
+    is one in any case.
     """
     posterior, seeds = stack_of(case, n_networks, device)
     rows, likelihood = table(case, n_networks, device)

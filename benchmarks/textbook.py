@@ -13,7 +13,7 @@ Y_NOISE, PENALTY = 0.5, 10.0
 
 
 class SharedDropout(nn.Module):
-    """Dropout for `rows x zetas x units` with one mask a row."""
+    """Dropout for `rows x zetas x units` with one mask per row."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()

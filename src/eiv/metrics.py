@@ -62,7 +62,7 @@ def nll(truth: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
     .. math:: - \frac1n \sum_i \log \frac1K \sum_{k=1}^K \mathcal{N}(t_i | m_{ki}, s_{ki}^2)
 
     A mixture of draws of f with the output noise as `std` is the predictive distribution of labels as Algorithm 2 has
-    it; with one normal distribution a row, K = 1.
+    it; with one normal distribution per row, K = 1.
 
     Args:
         truth: labels y, or the known g(zeta), any shape.
@@ -120,8 +120,8 @@ def crps(
         z = np.sort(np.asarray(draws, dtype=float), axis=0)
         n_draws = len(z)
         ranks = 2 * np.arange(1, n_draws + 1) - n_draws - 1  # sum over pairs of |z - z'|, from sorted values
-        spread = np.tensordot(ranks, z, axes=1) / n_draws**2
-        return float(np.mean(np.abs(z - t).mean(0) - spread))
+        half_distance = np.tensordot(ranks, z, axes=1) / n_draws**2
+        return float(np.mean(np.abs(z - t).mean(0) - half_distance))
     if mean is None or std is None:
         raise TypeError("crps takes mean and std, or draws; one of them is missing.")
     m, s = np.asarray(mean, dtype=float), np.asarray(std, dtype=float)

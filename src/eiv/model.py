@@ -60,7 +60,7 @@ class Names:
 
 @dataclass(frozen=True)
 class Record:
-    """What a training leaves to be told.
+    """What is recorded of a training.
 
     Attributes:
         loss_curve: `epochs x S`, the course of eq. (mcloss).

@@ -24,7 +24,7 @@ COLOURS = {"eiv": "#c8102e", "non_eiv": "#1f5fa8", "g_regression": "#222222", "t
 LINES = {"eiv": "-", "non_eiv": "--"}  # for eyes and printers that do not see colours
 MARKERS = {"eiv": "o", "non_eiv": "s", "g_regression": "D"}
 LABELS = {"eiv": "EiV", "non_eiv": "non-EiV", "g_regression": "g-based Bayesian regression"}
-FEATURES = ("#332288", "#88ccee", "#44aa99", "#117733", "#ddcc77", "#cc6677", "#aa4499")  # told apart by all eyes
+FEATURES = ("#332288", "#88ccee", "#44aa99", "#117733", "#ddcc77", "#cc6677", "#aa4499")  # for colour-blind eyes too
 REST = {"other features": "#666666", "remainder": "#cccccc"}
 _NOT_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # a name may hold them, an SVG may not
 
@@ -81,7 +81,7 @@ def save(figure: Figure, path: Path) -> None:
 def budget_figure(
     shares: NDArray[np.float64], features: Sequence[str], rows: Sequence[str], outputs: Sequence[str]
 ) -> Figure:
-    """Bars of shares `rows x n_y x (n_x + 1)`, the remainder last, one a row, in a panel an output.
+    """Bars of shares `rows x n_y x (n_x + 1)`, the remainder last, one per row, in a panel per output.
 
     Of many features the largest have a colour. Negative shares stand to the left of zero.
     """

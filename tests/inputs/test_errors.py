@@ -35,7 +35,7 @@ def test_two_axes_are_a_covariance_for_all_rows_and_values_of_each_row_for_some(
     rows = np.array([[0.1, 0.2], [0.3, 0.4]])
     np.testing.assert_array_equal(check_x_err("X_err", rows, 2, n_rows=2), rows)  # not symmetric
     np.testing.assert_array_equal(check_x_err("X_err", np.full((2, 2), 0.1), 2, n_rows=2), np.full((2, 2), 0.1))
-    with pytest.raises(ValueError, match=r"could be one value a row and feature, or a covariance.*\(1, 2, 2\)"):
+    with pytest.raises(ValueError, match=r"could be one value per row and feature, or a covariance.*\(1, 2, 2\)"):
         check_x_err("X_err", COVARIANCE, 2, n_rows=2)
     with pytest.raises(ValueError, match=r"got shape \(1, 1\)"):
         check_x_err("X_err", [[0.04]], 1, n_rows=3)

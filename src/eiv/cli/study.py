@@ -54,7 +54,7 @@ def coverage(
     out: Annotated[Path, typer.Option(help="Folder for the results; a killed run goes on there.")] = Path("study"),
     realisations: Annotated[int, typer.Option(min=1, help="Data sets that are drawn of each problem.")] = 10,
     networks: Annotated[int, typer.Option(min=1, help="Networks for each of them.")] = 5,
-    methods: Annotated[str, typer.Option(metavar="NAME;...", help="These methods only, parted by semicolons.")] = "",
+    methods: Annotated[str, typer.Option(metavar="NAME;...", help="These methods only, separated by semicolons.")] = "",
     problems: Annotated[str, typer.Option(metavar="NAME,...", help="These problems only.")] = "",
     device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Seed of data and networks.")] = 0,

@@ -25,7 +25,7 @@ Parser = Callable[[bytes], Array]
 def numbers(raw: bytes, delimiter: str | None = None, skip: int = 0) -> Array:
     """Rows of numbers, exactly as printed; blanks between them where there is no `delimiter`."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an empty file: the number of rows tells
+        warnings.simplefilter("ignore")  # an empty file: its number of rows shows that
         return np.loadtxt(
             io.StringIO(raw.decode("utf-8-sig")), delimiter=delimiter, skiprows=skip, ndmin=2, comments=None
         )

@@ -22,7 +22,7 @@ class FlatAdam:
     Attributes:
         values: the flat parameters.
         gradient: the flat gradient, to be filled before a step.
-        gradients: views of it, one a parameter.
+        gradients: views of it, one per parameter.
 
     """
 

@@ -1,4 +1,4 @@
-"""Random numbers with one stream a network.
+"""Random numbers with one stream per network.
 
 A network's numbers depend on its own seed alone, never on the networks beside it: trained alone or in a stack of ten,
 it sees the same shuffles, the same zetas and the same masks.

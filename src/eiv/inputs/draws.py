@@ -26,7 +26,7 @@ _POINTS = 16  # from one of them to the next
 
 @dataclass(frozen=True)
 class ZetaDraws:
-    r"""Base noise e for L zetas a row and their weights, for the inner sum of eq. (mcloss).
+    r"""Base noise e for L zetas per row and their weights, for the inner sum of eq. (mcloss).
 
     .. math:: \int p(y | \theta, \zeta)\, \pi(\zeta | x)\, d\zeta \approx
               \sum_{l=1}^L w_l\, p(y | \theta, \zeta_l), \qquad \zeta_l = \zeta(x, e_l)
@@ -44,7 +44,7 @@ class ZetaDraws:
     - "interpolated": for one noisy feature, `n_zeta` evenly spaced zetas, and f straight between them. Sixteen do where
       sigma_y is a hundredth of what the error of x moves f by.
 
-    Only features that have an error are spread over.
+    Zetas differ only in features that have an error.
 
     Attributes:
         kind: one of `ZETA_DRAWS`.

@@ -1,6 +1,6 @@
 """The error of the input in every form a user may give it.
 
-Inside there are two forms only, told apart by their axes: standard deviations, `1 x n_x` or `rows x n_x`, and
+Inside there are two forms only, distinguished by their axes: standard deviations, `1 x n_x` or `rows x n_x`, and
 covariances, `1 x n_x x n_x` or `rows x n_x x n_x`. Errors without correlation always have the first, which is faster.
 """
 
@@ -28,7 +28,7 @@ class RelativeError:
     .. math:: \sigma_{x,j} = \mathrm{share}_j \cdot \mathrm{std}(x_{1j}, \dots, x_{Nj})
 
     Attributes:
-        share: a number, one a feature, or those by name.
+        share: a number, one per feature, or those by name.
 
     Examples:
         >>> RelativeError(0.05).of(np.array([[0.0], [2.0]]).std(0), None)
@@ -54,7 +54,7 @@ def relative(share: Any) -> RelativeError:
     The spread is that of the training rows, at predict too.
 
     Args:
-        share: a number, one value a feature, or those by name (a mapping or a pandas Series).
+        share: a number, one value per feature, or those by name (a mapping or a pandas Series).
 
     Returns:
         What `x_err` and `X_err` take.
@@ -71,16 +71,16 @@ def check_x_err(name: str, x_err: Any, n_features: int, n_rows: int | None = Non
     """Errors in every form, checked, in one of the two forms that are used inside.
 
     Without `n_rows` two axes are a covariance. With it, for errors handed to `fit` or `predict`, shape `(rows, n_x)` is
-    one standard deviation a row and feature, and `(n_x, n_x)` is a covariance of all rows where there are two features
-    or more and another number of rows. Where both could be meant, a matrix that cannot be a covariance, or whose values
-    are all the same, is one value a row and feature; any other is refused. `(1, n_x, n_x)` is always a covariance, and
-    so is a table whose index and columns have the same names.
+    one standard deviation per row and feature, and `(n_x, n_x)` is a covariance of all rows where there are two
+    features or more and another number of rows. Where both could be meant, a matrix that cannot be a covariance, or
+    whose values are all the same, is one value per row and feature; any other is refused. `(1, n_x, n_x)` is always a
+    covariance, and so is a table whose index and columns have the same names.
 
     Args:
         name: of the argument, for messages.
         x_err: a number; `n_x` values; a covariance; and with `n_rows` `rows x n_x` or `rows x n_x x n_x`.
         n_features: n_x.
-        n_rows: the rows of X, where errors a row are welcome.
+        n_rows: the rows of X, where per-row errors are accepted.
 
     Returns:
         Standard deviations `(1 or rows) x n_x`, or covariances `(1 or rows) x n_x x n_x`.
@@ -147,20 +147,20 @@ def _takes(n_features: int, n_rows: int | None) -> str:
         values = f"{n_features} value{'s' if n_features > 1 else ''} (one per feature)"
         return f"a number, {values} or a covariance of shape ({n_features}, {n_features})"
     return (
-        f"a number, {n_features} values (one a feature), shape ({n_rows}, {n_features}) (one a row and feature), or "
-        f"covariances of shape (1, {n_features}, {n_features}) or ({n_rows}, {n_features}, {n_features})"
+        f"a number, {n_features} values (one per feature), shape ({n_rows}, {n_features}) (one per row and feature), "
+        f"or covariances of shape (1, {n_features}, {n_features}) or ({n_rows}, {n_features}, {n_features})"
     )
 
 
 def _is_one_covariance(name: str, errors: Array, n_rows: int | None) -> bool:
-    """Whether a matrix of errors is the covariance of all rows, rather than one value a row and feature."""
+    """Whether a matrix of errors is the covariance of all rows, rather than one value per row and feature."""
     if n_rows is None or len(errors) != n_rows:
         return True
     if errors.shape[0] != errors.shape[1] or np.ptp(errors) == 0 or not _is_covariance(errors[None]):
         return False
     n = len(errors)
     raise ValueError(
-        f"{name} of shape ({n}, {n}) for {n} rows of {n} features could be one value a row and feature, or a "
+        f"{name} of shape ({n}, {n}) for {n} rows of {n} features could be one value per row and feature, or a "
         f"covariance. Give the covariance as shape (1, {n}, {n}), or the values as variances on the diagonals of an "
         f"array of shape ({n}, {n}, {n})."
     )

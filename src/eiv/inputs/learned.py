@@ -13,9 +13,9 @@ from eiv.inputs.mixture import MixturePrior, component_posteriors
 __all__ = ["LearnedPrior"]
 
 _MOST_ROWS, _LEAST_ROWS = 4000, 500  # that a prior is learned from; others are left out at random
-_MOST_VALUES = 2**16  # rows times features (times features again for covariances a row) to learn a mixture from
-_MOST_CORRELATED = 10  # features with an error a row that are not taken as independent
-_FOLDS, _FEW_VALUES = 5, 2000  # cross-validation for a small table, else one part in five is held out
+_MOST_VALUES = 2**16  # rows times features (times features again for per-row covariances) to learn a mixture from
+_MOST_CORRELATED = 10  # features with per-row errors that are not taken as independent
+_FOLDS, _FEW_VALUES = 5, 2000  # cross-validation for a small table, else one row in five is held out
 _ROWS_A_PARAMETER = 4
 _PATIENCE = 2  # more components are tried until so many in a row have done no better
 _SURE = 1.0  # standard errors by which a larger mixture has to do better on held-out rows
@@ -23,7 +23,7 @@ _STEPS, _TOLERANCE = (300, 60), 1e-5  # on a line, and of several features; an e
 _STARTS = 4
 _TINY = 1e-6  # a component that none of the rows belongs to goes to the middle
 _PRIOR_ROWS = 1.0  # rows that the prior of a component's covariance counts for
-_FLAT = 1e6  # spread of the prior of a constant feature over its value or error, whichever is larger: as good as flat
+_FLAT = 1e6  # std of the prior of a constant feature over its value or error, whichever is larger: as good as flat
 
 
 class _Fit(NamedTuple):
@@ -143,7 +143,7 @@ def _deconvolve(
     used = chosen.to(x)
     n_components = min(n_components, len(x))
     shares = _start(x, n_components, random) * used.unsqueeze(-1)  # F x rows x K, who belongs to which component
-    size = n_components ** (-2 / x.shape[1])  # of a component where K of them share the spread of x
+    size = n_components ** (-2 / x.shape[1])  # of a component where K of them share the variance of x
     prior = _PRIOR_ROWS * size * (torch.eye(x.shape[1]).to(x) if full else torch.ones_like(x[0]))
     b, B = x.unsqueeze(-2), torch.zeros_like(prior).expand(1, 1, 1, *prior.shape)
     last = x.new_full((), -torch.inf)

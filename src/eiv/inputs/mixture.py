@@ -96,19 +96,19 @@ def component_posteriors(x: Tensor, x_err: Tensor, means: Tensor, covariances: T
     gap = x.unsqueeze(-2) - means.unsqueeze(-3)  # ... x rows x K x n_x
     constant = 0.5 * x.shape[-1] * math.log(2 * math.pi)
     if x_err.ndim == 2 and covariances.ndim == means.ndim:
-        noise, spread = x_err.square().unsqueeze(-2), covariances.unsqueeze(-3)
-        total = noise + spread
+        noise, of_component = x_err.square().unsqueeze(-2), covariances.unsqueeze(-3)
+        total = noise + of_component
         share = noise / total
         log_density = -0.5 * (gap.square() / total + total.log()).sum(-1) - constant
-        return log_density, x.unsqueeze(-2) - share * gap, share * spread
+        return log_density, x.unsqueeze(-2) - share * gap, share * of_component
     if covariances.ndim == means.ndim:
         covariances = covariances.diag_embed()
     noise = (x_err.square().diag_embed() if x_err.ndim == 2 else x_err).unsqueeze(-3)  # rows x 1 x n_x x n_x
-    spread = covariances.unsqueeze(-4)
-    root = torch.linalg.cholesky(noise + spread)
+    of_component = covariances.unsqueeze(-4)
+    root = torch.linalg.cholesky(noise + of_component)
     share = torch.cholesky_solve(noise.expand_as(root), root).mT  # G
     rest = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device) - share
-    posterior = rest @ noise @ rest.mT + share @ spread @ share.mT
+    posterior = rest @ noise @ rest.mT + share @ of_component @ share.mT
     whitened = _times(torch.linalg.inv(root), gap)
     log_density = -0.5 * whitened.square().sum(-1) - root.diagonal(dim1=-2, dim2=-1).log().sum(-1) - constant
     return log_density, x.unsqueeze(-2) - _times(share, gap), posterior

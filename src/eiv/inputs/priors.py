@@ -64,8 +64,8 @@ class NormalPrior:
         s = (1 + \sigma_x^2 / \lambda_\zeta^2)^{-1}
 
     Attributes:
-        std: lambda_zeta in units of X, a number or one a feature; infinity gives the flat prior.
-        mean: mu in units of X, a number or one a feature; the paper has zero.
+        std: lambda_zeta in units of X, a number or one per feature; infinity gives the flat prior.
+        mean: mu in units of X, a number or one per feature; the paper has zero.
 
     Examples:
         >>> from eiv.inputs import ZetaNormal
@@ -92,7 +92,7 @@ class NormalPrior:
         tensor = torch.as_tensor(value, dtype=x.dtype, device=x.device)
         if tensor.ndim > 1 or (tensor.ndim == 1 and len(tensor) != x.shape[-1]):
             raise ValueError(
-                f"NormalPrior: {name} must be a number or one value a feature ({x.shape[-1]}), "
+                f"NormalPrior: {name} must be a number or one value per feature ({x.shape[-1]}), "
                 f"got shape {tuple(tensor.shape)}."
             )
         return tensor

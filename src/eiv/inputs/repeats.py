@@ -23,11 +23,11 @@ class Repeats:
         X: `groups x n_x`, the averages (a pandas table where X was one).
         X_err: the errors of those averages for `fit` and `predict`: `groups x n_x`, or covariances
             `groups x n_x x n_x`.
-        x_err: the error of a single measurement: `n_x`, or its covariance `n_x x n_x`; one a group with `by_group`.
+        x_err: the error of a single measurement: `n_x`, or its covariance `n_x x n_x`; one per group with `by_group`.
         uncertainty: the standard uncertainty of each number of `x_err`, same shape.
         groups: the labels, in the order of the averages.
         counts: `groups`, measurements in each.
-        dof: the degrees of freedom behind `x_err`: one number, or one a group.
+        dof: the degrees of freedom behind `x_err`: one number, or one per group.
         members: `rows`, the position of the group of each measurement.
 
     Examples:

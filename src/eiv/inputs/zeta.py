@@ -261,7 +261,7 @@ class ZetaMixture(ZetaPosterior):
         return ZetaMixture.of(self.log_weights, (self.means - shift) / scale, self.scales / by_row)
 
     def draw(self, noise: Tensor) -> Tensor:
-        """Turn standard normal `noise`, `... x rows x L x n_base`, into L zetas a row.
+        """Turn standard normal `noise`, `... x rows x L x n_base`, into L zetas per row.
 
         A row with one noisy feature is drawn by the inverse of its distribution function, which is smooth in x. In
         others the last number chooses the component, and the zeta is a reparametrised draw from it.
@@ -368,8 +368,8 @@ class ZetaTable(ZetaPosterior):
 
     .. math:: \zeta(e) \approx \text{linear between } \zeta(e_g), \qquad e_g = -5, \dots, 5
 
-    With 129 nodes a draw is off by less than a thousandth of the spread on average; most in the gap between separate
-    peaks, where hardly any draw falls. Rows have one noisy feature at most.
+    With 129 nodes a draw is off by less than a thousandth of the standard deviation on average; most in the gap between
+    separate peaks, where hardly any draw falls. Rows have one noisy feature at most.
 
     Attributes:
         nodes: quantiles of the noisy features, `... x rows x noisy x nodes`.
@@ -391,7 +391,7 @@ class ZetaTable(ZetaPosterior):
         return True
 
     def draw(self, noise: Tensor) -> Tensor:
-        """Turn standard normal `noise`, `... x rows x L x n_x`, into L zetas a row."""
+        """Turn standard normal `noise`, `... x rows x L x n_x`, into L zetas per row."""
         noisy = list(self.noisy)
         place = (noise[..., noisy].mT + _WIDEST_SCORE) * ((_NODES - 1) / (2 * _WIDEST_SCORE))
         place = place.clamp(0, _NODES - 1)

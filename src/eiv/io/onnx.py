@@ -199,9 +199,9 @@ def _weights(graph: _Graph, model: FittedModel) -> tuple[list[tuple[str, str]], 
     parameters = {name: of_network(value, name) for name, value in posterior.stack.parameters.items()}
     shapes = {name: tuple(value.shape[1:]) for name, value in posterior.stack.parameters.items()}
     if isinstance(posterior, MeanField):
-        spreads = posterior.spreads.split([math.prod(shape) for shape in shapes.values()], dim=1)
-        for (name, mean), spread in zip(parameters.items(), spreads, strict=True):
-            moved = graph.add("Mul", of_network(spread.unflatten(1, shapes[name])), noise(name, shapes[name]))
+        sigmas = posterior.spreads.split([math.prod(shape) for shape in shapes.values()], dim=1)
+        for (name, mean), sigma in zip(parameters.items(), sigmas, strict=True):
+            moved = graph.add("Mul", of_network(sigma.unflatten(1, shapes[name])), noise(name, shapes[name]))
             parameters[name] = graph.add("Add", mean, moved)
     if isinstance(posterior, SWAG):
         rank = next(value.shape[1] for name, value in posterior.kept.items() if name.startswith("path."))
@@ -230,7 +230,7 @@ def _weights(graph: _Graph, model: FittedModel) -> tuple[list[tuple[str, str]], 
 def _moves_of_hidden_layers(
     graph: _Graph, posterior: LinearisedLaplace, delta: str, of_network: Callable[[torch.Tensor], str]
 ) -> dict[str, str]:
-    """How far `delta`, a number a direction, moves the weights and biases of the hidden layers."""
+    """How far `delta`, a number per direction, moves the weights and biases of the hidden layers."""
     moves, n_directions = {}, posterior.n_directions
     for place, (name, left, right) in enumerate(posterior.directions()):
         own = graph.part(delta, 0, place * n_directions, (place + 1) * n_directions)
@@ -246,7 +246,7 @@ def _in_pairs(values: list[str]) -> list[tuple[str, str]]:
 
 
 def _masks(model: FittedModel) -> dict[str, Any] | None:
-    """How the masks of the dropout families are drawn: a number a network and dropout layer; None for the others."""
+    """How the masks of the dropout families are drawn: a number per network and dropout layer; None for the others."""
     posterior = model.posterior
     fixed = [[layer.rate for layer in posterior.stack.dropout_layers]] * posterior.stack.n_networks
     if isinstance(posterior, BernoulliDropout):

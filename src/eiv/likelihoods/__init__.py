@@ -1,4 +1,4 @@
-"""Likelihoods: one a file, the same names in each."""
+"""Likelihoods: one per file, the same names in each."""
 
 from eiv.likelihoods.base import Likelihood
 from eiv.likelihoods.labels import Labels, NormalLabels

@@ -220,7 +220,7 @@ def _unless_unseen_disagree(found: Tensor, unseen: Tensor, error: Tensor) -> Ten
 def _squares(
     posterior: WeightPosterior, inputs: ZetaPosterior, y: Tensor, draws: ZetaDraws, streams: Streams
 ) -> Iterator[Tensor]:
-    """Squared residuals for some thetas a row and their zetas, `S x (rows thetas) x L x n_y`, some rows at a time.
+    """Squared residuals for some thetas per row and their zetas, `S x (rows thetas) x L x n_y`, some rows at a time.
 
     Where a rule puts points between the zetas, those stand for them.
     """

@@ -133,7 +133,7 @@ class NetworkStack:
         build: makes one network that maps `rows x n_inputs` to `rows x n_outputs`.
         n_inputs: n_x.
         n_outputs: n_y.
-        seeds: one a network; it fixes the initial weights.
+        seeds: one per network; it fixes the initial weights.
         device: where the parameters live.
         dtype: their floating point type.
 

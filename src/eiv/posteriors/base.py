@@ -83,7 +83,7 @@ class WeightPosterior(ABC):
         shares_draws: whether the rows of a minibatch share one theta, because a theta of their own would cost too
             much; else every row has its own. The zetas of a row share theirs in any case.
         trains_a_point: whether theta is a point as long as training lasts, and varies only after its end.
-        spreads_by_noise: whether `finish` finds the spread of theta for a given sigma_y, and again for another one.
+        spreads_by_noise: whether `finish` finds the covariance of theta for a given sigma_y, and again for another one.
         signed_masks: whether masks may be negative.
         by_hand: whether passes written by hand evaluate its draws in training, which are masks or one theta for all
             rows; other families go by autograd.
@@ -168,7 +168,7 @@ class WeightPosterior(ABC):
         if parameters is self.stack.parameters:
             return self.stack(masks, zeta)
         stack, n_networks = self.stack.with_parameters(parameters), len(zeta)
-        if stack.n_networks == n_networks:  # one theta a network serves all inputs
+        if stack.n_networks == n_networks:  # one theta per network serves all inputs
             return stack(masks, zeta)
         f = stack(masks, zeta.flatten(0, 1).unsqueeze(1))
         grouped: Tensor = f.squeeze(1).unflatten(0, (n_networks, -1))
@@ -228,7 +228,7 @@ class WeightPosterior(ABC):
 
     @property
     def weight_decay(self) -> float | Tensor | None:
-        """The number c for which `kl` is c / 2 times `squares()` plus `kl_beside_decay()`; None for no such part.
+        """The number c for which `kl` is c / 2 times `squares()` plus `kl_beside_decay()`; None if there is none.
 
         It is `S` where networks differ in it. Where there are `anchors`, `kl` is c / 2 times the squared distances from
         them.
@@ -270,7 +270,7 @@ class WeightPosterior(ABC):
         return joined
 
     def split(self, sizes: Sequence[int]) -> list[Self]:
-        """Part the stack into stacks of `sizes` networks."""
+        """Split the stack into stacks of `sizes` networks."""
         parts: list[Self] = []
         start = 0
         for stack, size in zip(self.stack.split(sizes), sizes, strict=True):
@@ -336,8 +336,8 @@ class PointPosterior(WeightPosterior):
 
 
 PACE = 10.0
-"""Rates and spreads are learned as logarithms over this number. Adam moves a number by its step size at most, and these
-have further to go than weights."""
+"""Rates and standard deviations are learned as logarithms over this number. Adam moves a number by its step size at
+most, and these have further to go than weights."""
 
 
 def one_or_each(penalties: Tensor) -> float | Tensor:

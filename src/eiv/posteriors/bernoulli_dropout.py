@@ -22,8 +22,8 @@ class BernoulliDropout(WeightPosterior):
     them. Scaled masks keep phi the mean of theta.
 
     phi is the network's own parameters and is learned; the rate p is fixed. Every row has a theta of its own, which its
-    zetas share. A draw costs one random mask a dropout layer. The epistemic part does not vanish as N grows, because p
-    does not depend on the data.
+    zetas share. A draw costs one random mask per dropout layer. The epistemic part does not vanish as N grows, because
+    p does not depend on the data.
 
     Where the dropout layers of a network have different rates, p in the divergence is their mean.
 
@@ -58,7 +58,7 @@ class BernoulliDropout(WeightPosterior):
         return sum(rates) / len(rates)
 
     def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
-        """Draw the masks of `n_draws` thetas a network: `{mask: S x n_draws x shape}`."""
+        """Draw the masks of `n_draws` thetas per network: `{mask: S x n_draws x shape}`."""
         return {
             layer.mask_name: streams.masks(layer.rate, n_draws, *layer.shape) for layer in self.stack.dropout_layers
         }

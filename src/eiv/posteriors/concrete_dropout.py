@@ -32,11 +32,11 @@ class ConcreteDropout(WeightPosterior):
 
     Without gradients, that is in predictions and for sigma_y, units are dropped in earnest: the limit of t to zero.
 
-    phi and one p a dropout layer and network are learned; p starts at the layer's rate. Every row has its own masks,
-    shared by its zetas. A draw costs a logistic number a unit, and the gradient with respect to the masks comes on top
-    of Bernoulli dropout's work: two to three times its time in training, up to six for small networks on a GPU. With
-    more data p falls, and the epistemic part with it. The entropy favours p = 1/2, so that small data sets are met with
-    large rates.
+    phi and one p per dropout layer and network are learned; p starts at the layer's rate. Every row has its own masks,
+    shared by its zetas. A draw costs a logistic number per unit, and the gradient with respect to the masks comes on
+    top of Bernoulli dropout's work: two to three times its time in training, up to six for small networks on a GPU.
+    With more data p falls, and the epistemic part with it. The entropy favours p = 1/2, so that small data sets are met
+    with large rates.
 
     Args:
         stack: the S networks, each with one dropout layer at least, whose rates are where p starts.
@@ -69,7 +69,7 @@ class ConcreteDropout(WeightPosterior):
         return torch.sigmoid(PACE * self.learned["logit_p"])
 
     def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
-        """Draw logit u for `n_draws` thetas a network: `{mask: S x n_draws x shape}`."""
+        """Draw logit u for `n_draws` thetas per network: `{mask: S x n_draws x shape}`."""
         return {
             layer.mask_name: streams.uniform(n_draws, *layer.shape).clamp_(_EDGE, 1 - _EDGE).logit_()
             for layer in self.stack.dropout_layers

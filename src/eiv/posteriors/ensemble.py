@@ -54,10 +54,10 @@ class Ensemble(PointPosterior):
 
     def begin(self, streams: Streams) -> None:
         """Draw the anchors from the prior: `anchor.name`, `S x shape`; zero where there is none."""
-        spreads = [(2 * penalty) ** -0.5 if penalty else 0.0 for penalty in self.penalties.tolist()]
+        stds = [(2 * penalty) ** -0.5 if penalty else 0.0 for penalty in self.penalties.tolist()]
         for name, value in self.stack.parameters.items():
-            spread = beside(torch.tensor(spreads, dtype=torch.float64), value)
-            self.kept[f"anchor.{name}"] = streams.normal(*value.shape[1:]) * spread
+            std = beside(torch.tensor(stds, dtype=torch.float64), value)
+            self.kept[f"anchor.{name}"] = streams.normal(*value.shape[1:]) * std
 
     def kept_shapes(self, found: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
         """Anchors as the parameters; older files have none where there is no prior."""

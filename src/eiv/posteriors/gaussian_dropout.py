@@ -24,7 +24,7 @@ class GaussianDropout(WeightPosterior):
     divergence depends on alpha alone and is constant here (`VariationalDropout` learns alpha).
 
     phi is the network's own parameters and is learned; alpha is fixed. Every row has its own s, shared by its zetas.
-    (Type B noise, drawn for each output of a layer, could not be shared.) A draw costs one normal number a unit; in a
+    (Type B noise, drawn for each output of a layer, could not be shared.) A draw costs one normal number per unit; in a
     prediction no units can be cut out, as Bernoulli dropout does. The epistemic part does not vanish as N grows,
     because alpha does not depend on the data.
 
@@ -51,7 +51,7 @@ class GaussianDropout(WeightPosterior):
         check_dropout_layers(stack)
 
     def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
-        """Draw s for `n_draws` thetas a network: `{mask: S x n_draws x shape}`."""
+        """Draw s for `n_draws` thetas per network: `{mask: S x n_draws x shape}`."""
         return {
             layer.mask_name: _scaled(streams.normal(n_draws, *layer.shape), layer.rate)
             for layer in self.stack.dropout_layers

@@ -20,7 +20,7 @@ from eiv.posteriors.base import PointPosterior, Spread, WeightDraw
 
 __all__ = ["LastLayerLaplace"]
 
-_ZETAS = 256  # a row in each of two sets, behind its information, where there is no quadrature
+_ZETAS = 256  # per row in each of two sets, behind its information, where there is no quadrature
 _MOST_ROWS, _MOST_DRAWN_ROWS = 10_000, 2_000  # whose information is looked at, and where there is no quadrature
 _LABELS, _LEAST_LABELS = 2_000, 4  # that are drawn in all, and for a row
 _BLOCK_VALUES = 2**21  # of the widest layer, in one pass
@@ -56,8 +56,8 @@ class LastLayerLaplace(PointPosterior):
 
     The sum is the Fisher information of the EiV likelihood, eq. (eiv_marginal_likelihood): what labels as the networks
     would make them, :math:`\tilde y = f(\zeta) + \varepsilon_y` with a zeta of their own, tell of w when their zeta is
-    not known. Several labels a row are drawn, 2,000 in all at least. Unlike second derivatives at the labels that were
-    measured, it cannot be negative where zetas are uncertain. With exact inputs it is
+    not known. Several labels per row are drawn, 2,000 in all at least. Unlike second derivatives at the labels that
+    were measured, it cannot be negative where zetas are uncertain. With exact inputs it is
     :math:`\sum_i h_i h_i^T / \sigma_y^2`, h being what comes into the last layer. The divergence is
 
     .. math:: D_{KL} = \frac{|\phi|^2 + \mathrm{tr}\, C}{2 \lambda_\theta^2}
@@ -76,7 +76,7 @@ class LastLayerLaplace(PointPosterior):
 
     Args:
         stack: the S networks; what the last `nn.Linear` returns must be the output.
-        weight_penalty: 1 / (2 lambda_theta^2); with 0 nothing bounds what the data do not tell.
+        weight_penalty: 1 / (2 lambda_theta^2); with 0 nothing bounds the directions that the data leave open.
 
     Examples:
         >>> from numpy.random import SeedSequence
@@ -183,7 +183,7 @@ class LastLayerLaplace(PointPosterior):
         moves = None if draw is None else exact._moves(draw)
         width = max(self._values_a_row, 2 * self.stack.n_outputs * self.n_weights)
         parts = exact.stack.parts(zeta.to(exact.stack.dtype).unsqueeze(1), width)
-        found = [exact._spread(part, moves) for part in parts]
+        found = [exact._over_theta(part, moves) for part in parts]
         variance = torch.cat([part.variance for part in found], dim=1)
         of_draws = [part.moves for part in found if part.moves is not None]
         return Spread(variance, torch.cat(of_draws, dim=2) if of_draws else None)
@@ -201,8 +201,8 @@ class LastLayerLaplace(PointPosterior):
     def _exact(self) -> Self:
         """Itself, or in float64 on a GPU, where products may be rounded to ten bits (TF32).
 
-        An error of J by its 2,000th part is multiplied by the prior's spread of the weights, and can exceed the spread
-        that the data leave to J (theta - theta_hat) many times.
+        A relative error of J of 1/2,000 is multiplied by the prior's standard deviation of the weights. The result can
+        be many times the standard deviation that the data leave to J (theta - theta_hat).
         """
         return self.in_double() if self._head().is_cuda else self
 
@@ -211,7 +211,7 @@ class LastLayerLaplace(PointPosterior):
         root = self.kept["root"]
         return draw["head"].to(root.dtype) @ root.mT
 
-    def _spread(self, zeta: Tensor, moves: Tensor | None) -> Spread:
+    def _over_theta(self, zeta: Tensor, moves: Tensor | None) -> Spread:
         """The same for `S x 1 x R x n_x` and `moves` of the weights, `S x D x n_w`."""
         slopes = self._slopes_by_output(self._features(zeta))  # S x R x n_y x n_w
         flat = slopes.flatten(1, 2)

@@ -31,8 +31,8 @@ class LinearisedLaplace(LastLayerLaplace):
 
     The weights w of the last layer all vary. The weights :math:`\theta_l` of each of H hidden layers, its bias among
     them, vary along M = 64 random directions, products of two vectors of standard normal numbers that are drawn once a
-    network. The prior :math:`\delta \sim \mathcal{N}(0, \lambda_\theta^2)` gives f the spread that the weights of one
-    hidden layer give it under theirs, a mean over the layers, however many there are. C is found as by
+    network. The prior :math:`\delta \sim \mathcal{N}(0, \lambda_\theta^2)` gives f the standard deviation that the
+    weights of one hidden layer give it under theirs, a mean over the layers, however many there are. C is found as by
     `LastLayerLaplace`, from the Fisher information of the EiV likelihood, and so is the divergence:
 
     .. math:: D_{KL} = \frac{|\phi|^2 + \mathrm{tr}\, C}{2 \lambda_\theta^2}
@@ -41,18 +41,18 @@ class LinearisedLaplace(LastLayerLaplace):
     Slopes come from one pass forwards and one backwards for each output: for a layer with inputs h and slopes g of f
     with respect to its outputs, that along a direction is :math:`(g \cdot u) (h \cdot v) / \sqrt{M H}`. phi are the
     weights that training found. It costs what `LastLayerLaplace` does but for the end, where slopes of all layers with
-    several noisy features take seconds a network; a prediction costs several times as much, up to 28 times Bernoulli
+    several noisy features take seconds per network; a prediction costs several times as much, up to 28 times Bernoulli
     dropout's on large tables (docs/posteriors.md). All rows share a theta, and all zetas. What is not the weight or
     bias of an `nn.Linear` stays a point.
 
     The epistemic variance shrinks as 1 / N. Exact for a network without hidden layer and exact inputs. Otherwise it is
     that of a model that is linear in its weights: it tends to be too large rather than too small, since training stops
     at smooth functions more often than the prior does. With few rows and many features sigma_y from rows that were
-    not learned from, which the default recipe finds given this spread, keeps it in bounds.
+    not learned from, which the default recipe finds given this covariance, keeps it in bounds.
 
     Args:
         stack: the S networks; what the last `nn.Linear` returns must be the output.
-        weight_penalty: 1 / (2 lambda_theta^2); with 0 nothing bounds what the data do not tell.
+        weight_penalty: 1 / (2 lambda_theta^2); with 0 nothing bounds the directions that the data leave open.
 
     Attributes:
         hidden: the names of the hidden layers that vary.

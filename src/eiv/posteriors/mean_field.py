@@ -1,4 +1,4 @@
-"""Mean-field normal weights: every weight has a mean and a spread."""
+"""Mean-field normal weights: every weight has a mean and a standard deviation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAST_RATE = 1e-4
 
 
 class MeanField(WeightPosterior):
-    r"""Independent normal weights, each with a mean and a spread that are learned ("Bayes by backprop").
+    r"""Independent normal weights, each with a mean and a standard deviation that are learned ("Bayes by backprop").
 
     .. math::
         \theta_j \sim \mathcal{N}(\mu_j, \sigma_j^2), \qquad
@@ -34,15 +34,15 @@ class MeanField(WeightPosterior):
     row. The local reparametrisation, which draws what comes out of a layer instead of its weights, gives each row
     noise of its own, but each zeta too: outputs for zetas of one row have a joint distribution under one theta, which
     noise drawn for each breaks and noise shared by all of them does not meet. It would be right for exact inputs only.
-    One theta a minibatch is right for all, at the price of gradients that vary more.
+    One theta per minibatch is right for all, at the price of gradients that vary more.
 
-    A draw costs a normal number a weight, a step twice the parameters: several times Bernoulli dropout's training time
-    (`benchmarks/posteriors.py` measures it), because the numbers drawn are as many as the weights and not as the units.
-    A prediction keeps `n_theta` copies of the weights.
+    A draw costs a normal number per weight, a step twice the parameters: several times Bernoulli dropout's training
+    time (`benchmarks/posteriors.py` measures it), because the numbers drawn are as many as the weights and not as the
+    units. A prediction keeps `n_theta` copies of the weights.
 
-    The epistemic part shrinks as N grows. Correlations between weights are missed: on linear regression sigma is that
-    of a weight while all others are known, less than its posterior spread. In wide networks with little data the prior
-    wins, and f comes out flat.
+    The epistemic uncertainty shrinks as N grows. Correlations between weights are missed: on linear regression sigma is
+    that of a weight while all others are known, less than its posterior standard deviation. In wide networks with
+    little data the prior wins, and f comes out flat.
 
     Args:
         stack: the S networks.
@@ -76,7 +76,7 @@ class MeanField(WeightPosterior):
         return (PACE * self.learned["log_sigma"]).exp()
 
     def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
-        """Draw a normal number a weight for `n_draws` thetas a network: `{weights: S x n_draws x weights}`."""
+        """Draw a normal number per weight for `n_draws` thetas per network: `{weights: S x n_draws x weights}`."""
         return {"weights": streams.normal(n_draws, self.learned["log_sigma"].shape[1])}
 
     def theta(self, draw: WeightDraw) -> Theta:
@@ -109,22 +109,22 @@ class _Weights(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, log_sigma: Tensor, noise: Tensor, *means: Tensor) -> tuple[Tensor, ...]:
-        spreads = (PACE * log_sigma).exp_()
-        ctx.save_for_backward(spreads, noise)
+        sigmas = (PACE * log_sigma).exp_()
+        ctx.save_for_backward(sigmas, noise)
         weights, start = [], 0
         for mean in means:
             own = slice(start, start + mean[0].numel())
             flat = mean.new_empty(*noise.shape[:2], mean[0].numel())  # its rows stand one behind another
-            torch.addcmul(mean.flatten(1).unsqueeze(1), spreads[:, own].unsqueeze(1), noise[:, :, own], out=flat)
+            torch.addcmul(mean.flatten(1).unsqueeze(1), sigmas[:, own].unsqueeze(1), noise[:, :, own], out=flat)
             weights.append(flat.view(-1, *mean.shape[1:]))
             start = own.stop
         return tuple(weights)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        spreads, noise = ctx.saved_tensors
+        sigmas, noise = ctx.saved_tensors
         n_networks, n_draws, _ = noise.shape
-        of_sigma = torch.empty_like(spreads)
+        of_sigma = torch.empty_like(sigmas)
         of_means, start = [], 0
         for gradient in gradients:
             by_draw = gradient.reshape(n_networks, n_draws, -1)
@@ -136,7 +136,7 @@ class _Weights(torch.autograd.Function):
                 of_sigma[:, own] = (by_draw * noise[:, :, own]).sum(1)
                 of_means.append(by_draw.sum(1).view(n_networks, *gradient.shape[1:]))
             start = own.stop
-        return of_sigma.mul_(spreads).mul_(PACE), None, *of_means
+        return of_sigma.mul_(sigmas).mul_(PACE), None, *of_means
 
 
 class _SpreadKL(torch.autograd.Function):

@@ -16,8 +16,8 @@ from eiv.posteriors.base import PointPosterior, Theta, WeightDraw
 __all__ = ["SWAG"]
 
 _SHARE = 0.25  # of the epochs, the last ones, that are looked at
-_RANK = 20  # snapshots behind the low-rank part, at most
-_LEAST_SPREAD = 1e-6
+_RANK = 20  # snapshots behind the low-rank term, at most
+_LEAST_STD = 1e-6
 
 
 class SWAG(PointPosterior):
@@ -32,11 +32,11 @@ class SWAG(PointPosterior):
     of the last K = 20 of them (Maddox et al., 2019, "stochastic weight averaging, Gaussian"). C is the covariance.
 
     Training itself is the MAP estimate under N(0, lambda_theta^2), without randomness in the weights; dropout layers
-    drop nothing. It costs no more than Bernoulli dropout, and a copy of the weights an epoch. Then `n_theta` copies of
+    drop nothing. It costs no more than Bernoulli dropout, and a copy of the weights per epoch. Then `n_theta` copies of
     the weights are drawn for a prediction. All rows share a theta, and all zetas.
 
-    The spread is that of the optimiser about its end, which the step size and the minibatches decide, not Bayes' rule.
-    It does not shrink as N grows tenfold, and where training has not come to rest it holds the way still to go.
+    The covariance is that of the optimiser about its end, which the step size and the minibatches decide, not Bayes'
+    rule. It does not shrink as N grows tenfold, and where training has not come to rest it holds the way still to go.
 
     Args:
         stack: the S networks.
@@ -81,19 +81,19 @@ class SWAG(PointPosterior):
             del self._snapshots[name][:-_RANK]
 
     def finish(self, rows: Rows, likelihood: Likelihood, draws: ZetaDraws | None, streams: Streams) -> None:
-        """Put the mean of the path in the place of its end, and keep its spread."""
+        """Put the mean of the path in the place of its end, and keep how far it scattered about that mean."""
         if self._seen < 2:
             raise ValueError("epochs must be 2 at least for posterior='swag', which looks at the course of training.")
         for name, value in self.stack.parameters.items():
             mean, snapshots = self._means[name], torch.stack(self._snapshots[name], dim=1)
-            spread = (self._squares[name] / (2 * (self._seen - 1))).sqrt()
-            self.kept[f"spread.{name}"] = spread.clamp_min(_LEAST_SPREAD)
+            std = (self._squares[name] / (2 * (self._seen - 1))).sqrt()
+            self.kept[f"spread.{name}"] = std.clamp_min(_LEAST_STD)
             self.kept[f"path.{name}"] = (snapshots - mean.unsqueeze(1)) / (2 * (snapshots.shape[1] - 1)) ** 0.5
             value.data.copy_(mean)
         self._restart()
 
     def kept_shapes(self, found: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-        """Spreads as the parameters, and as many snapshots as there were, 20 at most."""
+        """Standard deviations as the parameters, and as many snapshots as there were, 20 at most."""
         rank = next((shape[1] for name, shape in found.items() if name.startswith("path.") and len(shape) > 1), 0)
         shapes: dict[str, tuple[int, ...]] = {}
         for name, value in self.stack.parameters.items():
@@ -102,7 +102,7 @@ class SWAG(PointPosterior):
         return shapes
 
     def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
-        """Draw a normal number a weight and one a snapshot, for `n_draws` thetas a network."""
+        """Draw a normal number per weight and one per snapshot, for `n_draws` thetas per network."""
         if not self.kept:
             return {}
         noise = {name: streams.normal(n_draws, *value.shape[1:]) for name, value in self.stack.parameters.items()}
@@ -125,15 +125,15 @@ class SWAG(PointPosterior):
         penalty = super().kl()
         if not self.kept:
             return penalty
-        spreads, paths = (
+        stds, paths = (
             torch.cat([self.kept[f"{kind}.{name}"].flatten(first) for name in self.stack.parameters], dim=-1).double()
             for kind, first in (("spread", 1), ("path", 2))
         )  # S x n, S x K x n
-        trace = spreads.square().sum(1) + paths.square().sum((1, 2))
-        scaled = paths / spreads.unsqueeze(1)
+        trace = stds.square().sum(1) + paths.square().sum((1, 2))
+        scaled = paths / stds.unsqueeze(1)
         low_rank = torch.eye(paths.shape[1], dtype=paths.dtype, device=paths.device) + scaled @ scaled.mT
-        log_det = 2 * spreads.log().sum(1) + torch.logdet(low_rank)  # matrix determinant lemma
-        n_weights, precisions = spreads.shape[1], 2 * self.penalties
+        log_det = 2 * stds.log().sum(1) + torch.logdet(low_rank)  # matrix determinant lemma
+        n_weights, precisions = stds.shape[1], 2 * self.penalties
         rest = 0.5 * (precisions * trace - log_det - n_weights * (1 + precisions.log()))
         return penalty + torch.where(precisions > 0, rest, 0.0).to(penalty.dtype)
 

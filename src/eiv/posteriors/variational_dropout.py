@@ -27,7 +27,7 @@ class VariationalDropout(WeightPosterior):
     and the log-uniform one of Kingma, Salimans and Welling (2015) for s, with the approximation of its divergence by
     Molchanov, Ashukha and Vetrov (2017) (`log_uniform_kl`).
 
-    phi and one alpha a dropout layer and network are learned; alpha starts at p / (1 - p). Every row has its own s,
+    phi and one alpha per dropout layer and network are learned; alpha starts at p / (1 - p). Every row has its own s,
     shared by its zetas. The gradient with respect to the masks comes on top of Bernoulli dropout's work: up to three
     times its time in training, for small networks. With more data alpha falls, and the epistemic part with it. The
     log-uniform prior is improper: alpha has no best value without data, and one alpha for many units is a coarse
@@ -65,15 +65,15 @@ class VariationalDropout(WeightPosterior):
         return (PACE * self.learned["log_alpha"]).exp()
 
     def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
-        """Draw the normal numbers behind s for `n_draws` thetas a network: `{mask: S x n_draws x shape}`."""
+        """Draw the normal numbers behind s for `n_draws` thetas per network: `{mask: S x n_draws x shape}`."""
         return {layer.mask_name: streams.normal(n_draws, *layer.shape) for layer in self.stack.dropout_layers}
 
     def theta(self, draw: WeightDraw) -> Theta:
         """The scales s as masks, with gradients to alpha, and the networks' parameters."""
-        spreads = (0.5 * PACE * self.learned["log_alpha"]).exp().unbind(1)
+        stds = (0.5 * PACE * self.learned["log_alpha"]).exp().unbind(1)
         masks = {
-            name: 1 + spread.view(-1, *[1] * (noise.ndim - 1)) * noise
-            for (name, noise), spread in zip(draw.items(), spreads, strict=True)
+            name: 1 + std.view(-1, *[1] * (noise.ndim - 1)) * noise
+            for (name, noise), std in zip(draw.items(), stds, strict=True)
         }
         return Theta(masks, self.stack.parameters)
 

@@ -90,8 +90,8 @@ class BudgetSampler(BlockSampler):
     def shares(self, inputs: ZetaPosterior) -> Tensor:
         """The shares for `inputs`, `rows x n_x`: `rows x n_y x n_x`.
 
-        They lie between 0 and 1, but where errors depend on each other. A row without error, or without an aleatoric
-        part that could be told from zero, has NaN.
+        They lie between 0 and 1, but where errors depend on each other. A row without error has NaN, and so has a row
+        whose aleatoric variance cannot be distinguished from zero.
         """
         device, n_blocks = inputs.mean.device, self.n_blocks
         noise, others = self._base_noise(inputs)

@@ -46,7 +46,7 @@ def matched_noise(noise: Tensor, correction: int = 1) -> Tensor:
         gaps = freedom**0.5 * (left @ right).view_as(gaps)
     else:
         total = gaps.square().sum((0, 1))
-        gaps = gaps * torch.where(total > 0, freedom / total, 1.0).sqrt()  # a single node has no spread
+        gaps = gaps * torch.where(total > 0, freedom / total, 1.0).sqrt()  # a single node does not scatter
     return (means - means.mean(0) + gaps).to(noise.dtype)
 
 
@@ -206,12 +206,13 @@ def _moved(inputs: ZetaPosterior, zeta: Tensor, centre: Tensor, sample: Tensor, 
 def _change(sample: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     """The matrices A with A S A^T = C, `rows x n x n`, and whether they move draws but a little, `rows`.
 
-    By Cholesky factors in units of C's spread. A component that none of the draws has met makes S much smaller than C;
-    to stretch the draws of the others over the gap between them would put zetas where the posterior has none.
+    By Cholesky factors in units of C's standard deviations. A component that none of the draws has met makes S much
+    smaller than C; to stretch the draws of the others over the gap between them would put zetas where the posterior has
+    none.
     """
-    spread = wanted.diagonal(dim1=-2, dim2=-1).sqrt()
-    spread = torch.where(spread > 0, spread, 1.0)
-    unit = spread.unsqueeze(-1) * spread.unsqueeze(-2)
+    std = wanted.diagonal(dim1=-2, dim2=-1).sqrt()
+    std = torch.where(std > 0, std, 1.0)
+    unit = std.unsqueeze(-1) * std.unsqueeze(-2)
     ridge = _RIDGE * torch.eye(wanted.shape[-1], dtype=wanted.dtype, device=wanted.device)
     (of_sample, bad_sample), (of_wanted, bad_wanted) = (
         torch.linalg.cholesky_ex(matrix / unit + ridge) for matrix in (sample, wanted)
@@ -221,5 +222,5 @@ def _change(sample: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     sizes = torch.linalg.svdvals(relative.nan_to_num())
     mild = (sizes.amax(-1) <= _MOST_STRETCH) & (sizes.amin(-1) >= 1 / _MOST_STRETCH)
     change = torch.linalg.solve_triangular(of_sample, of_wanted, upper=False, left=False)
-    change = change * (spread.unsqueeze(-1) / spread.unsqueeze(-2))
+    change = change * (std.unsqueeze(-1) / std.unsqueeze(-2))
     return change.nan_to_num(), mild & (bad_sample == 0) & (bad_wanted == 0)

@@ -202,7 +202,7 @@ class Prediction:
         return draws if of == "function" else self._labels.sample(draws, check_random_generator(random_state))
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
-        """A table with one row a prediction: the moments, the parts, and the interval of the function at `level`.
+        """A table with one row per prediction: moments, split of the variance, interval of the function at `level`.
 
         Several outputs stand side by side under their names.
 
@@ -234,9 +234,9 @@ class Prediction:
         holds what features cause together: interactions, and correlations between their errors, which can be negative.
 
         Returns:
-            One row a prediction, one column a feature and "remainder"; they add up to 1. Features without error have 0,
-            rows without any error, or whose aleatoric part cannot be told from zero, NaN. Several outputs stand side
-            by side under their names.
+            One row per prediction, one column per feature and "remainder"; they add up to 1. Features without error
+            have 0. Rows without any error, or whose aleatoric variance cannot be distinguished from zero, have NaN.
+            Several outputs stand side by side under their names.
 
         Raises:
             ValueError: where the prediction was made without `budget=True`.
@@ -258,7 +258,7 @@ class Prediction:
         return pd.DataFrame(shares.reshape(len(self), -1), index=self.index, columns=columns)
 
     def plot_budget(self, rows: slice | NDArray[Any] | None = None) -> Figure:
-        r"""The uncertainty budget as bars, one a row and a panel an output.
+        r"""The uncertainty budget as bars, one per row, and a panel per output.
 
         .. math:: \sum_i \mathrm{share}_i + \mathrm{remainder} = 1
 

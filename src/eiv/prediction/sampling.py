@@ -72,7 +72,7 @@ class BlockSampler:
     serve all rows, whether they are predicted alone or together.
 
     A random error of the draws would therefore be an error of all rows, which three things keep out. The zetas of a row
-    are spread evenly and matched to the mean and the covariance of its posterior (`eiv.prediction.matching`): for f
+    are placed evenly and matched to the mean and the covariance of its posterior (`eiv.prediction.matching`): for f
     linear in up to 50 features no error is left. Where the family knows mean and variance of f over theta in closed
     form (`WeightPosterior.in_closed_form`), no theta is drawn for the moments, and zetas are nodes of a rule, the same
     for every seed: G L for the mean over theta, G for the variance, which takes more time and varies less. Draws then
@@ -144,17 +144,17 @@ class BlockSampler:
         nodes, weights = zip(*at_nodes, strict=True)
         draws = [self._thetas(which) if keep_draws else None for which in thetas]
         tasks: list[Callable[[], Any]] = [partial(_mean, posterior, zeta) for zeta in nodes[0].split(self.n_zeta)]
-        tasks += [partial(_spread, posterior, zeta, draw) for zeta, draw in zip(nodes[1], draws, strict=True)]
+        tasks += [partial(_over_theta, posterior, zeta, draw) for zeta, draw in zip(nodes[1], draws, strict=True)]
         found = run_tasks(tasks, inputs.mean.device)
-        mean, spreads = torch.cat(found[: -len(thetas)], dim=1), found[-len(thetas) :]
-        variance = torch.stack([spread.variance for spread in spreads], dim=1)
+        mean, found_at = torch.cat(found[: -len(thetas)], dim=1), found[-len(thetas) :]
+        variance = torch.stack([at.variance for at in found_at], dim=1)
         moments = conditional_moments(mean, variance, weights[0], weights[1], self.pool)
         if not keep_draws:
             return Sampled(moments, None)
         order = near.flatten().to(mean.device)
         mean = mean[:, order].take_along_dim(evenly(weights[0][order])[None, ..., None], dim=1)
         of_block = mean.unflatten(1, near.shape).unsqueeze(2).unbind(1)  # S x 1 x L x rows x n_y each
-        moved = [(f + spread.moves.unsqueeze(2)).flatten(1, 2) for f, spread in zip(of_block, spreads, strict=True)]
+        moved = [(f + at.moves.unsqueeze(2)).flatten(1, 2) for f, at in zip(of_block, found_at, strict=True)]
         if self.pool is None:
             return Sampled(moments, matched_draws(torch.stack(moved).flatten(0, 2), moments))
         return Sampled(moments, matched_draws(shared_out(torch.cat(moved, dim=1), self.pool, self._seeds), moments))
@@ -228,7 +228,7 @@ def _mean(posterior: WeightPosterior, zeta: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _spread(posterior: WeightPosterior, zeta: Tensor, draw: WeightDraw | None) -> Spread:
+def _over_theta(posterior: WeightPosterior, zeta: Tensor, draw: WeightDraw | None) -> Spread:
     """Var f over theta at `zeta`, `rows x n_x`, and what draws add, in float64."""
     found = posterior.spread(zeta.expand(posterior.stack.n_networks, -1, -1), draw)
     return Spread(found.variance.double(), None if found.moves is None else found.moves.double())

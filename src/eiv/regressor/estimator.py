@@ -95,10 +95,10 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         y_noise_every: sigma_y is renewed every this many epochs, and once at the end if there are fewer; by default
             thirty times in a training.
         held_out: the share of the rows that a network does not learn from (20 to 1,000 rows, a fifth at most, none of
-            fewer than 25), so that it does not take its own overfitting for precision: sigma_y by "likelihood" is what
-            the learned rows say unless the held-out ones disagree, less what the spread of the weights stands for where
-            that is found after training; by the other rules the held-out rows alone count. 0.1 by default, 0 in the
-            paper.
+            fewer than 25), so that it does not take its own overfitting for precision. sigma_y by "likelihood" comes
+            from the learned rows unless the held-out ones disagree, less what the covariance of the weights explains
+            where that is found after training. By the other rules it comes from the held-out rows alone. 0.1 by
+            default, 0 in the paper.
         n_zeta: L, draws of the true input per row in training. A prediction takes as many for each of its blocks, five
             at most.
         n_theta: K, draws of the weights per network in a prediction; 100 by default, 40 for each network of cosines.
@@ -119,7 +119,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             choice for those that were None.
         model_: everything that the fit found, an `eiv.model.FittedModel`; the attributes here are parts of it.
         x_err_: `n_x`, or a covariance `n_x x n_x`, the error that prediction takes where none is given; None after a
-            fit with an error a row.
+            fit with per-row errors.
         x_err_factor_: what stated errors are multiplied by; 1 unless `x_err_factor` or the labels said otherwise.
         x_quantiles_: `5 x n_x`, the least value of each feature in the training rows, its 5 %, 50 % and 95 % quantiles
             and its greatest value.
@@ -130,7 +130,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         loss_curve_: `epochs x n_networks`, the course of eq. (mcloss).
         zeta_ess_: the effective sample size of the `n_zeta` zetas of a training row, from 1 to `n_zeta` (see
             `eiv.training.diagnostics`); None for exact inputs.
-        bound_gap_: how far the bound that was trained on is off for want of zetas, in nats a row; above 0.1 `fit`
+        bound_gap_: how far the bound that was trained on is off for want of zetas, in nats per row; above 0.1 `fit`
             warns. None for exact inputs.
         posterior_: the fitted weight posterior of the stacked networks.
 
@@ -225,7 +225,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: `rows x n_x`, the measured inputs.
             y: `rows` or `rows x n_y`, the measured outputs.
-            X_err: the error of X instead of `x_err`, in the same forms or one a row: `rows x n_x`, or covariances
+            X_err: the error of X instead of `x_err`, in the same forms or one per row: `rows x n_x`, or covariances
                 `rows x n_x x n_x`. A pandas table is matched by its column names. A covariance of all rows is best
                 given as `1 x n_x x n_x`: `n_x x n_x` is refused where there are as many rows as features and both
                 could be meant.

@@ -43,7 +43,7 @@ def fit_splits(
             second).
 
     Returns:
-        One fitted model a split, with its own `random_state`.
+        One fitted model per split, with its own `random_state`.
 
     Examples:
         >>> X, y = np.random.default_rng(0).normal(size=(2, 60))

@@ -64,7 +64,7 @@ def curves(model: EiVRegressor, X: Array | None = None) -> list[list[Curve]]:
         X: `rows x n_x`, rows that are to lie within the span.
 
     Returns:
-        One list an output.
+        One list per output.
 
     Examples:
         >>> from eiv import EiVRegressor

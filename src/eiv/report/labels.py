@@ -19,7 +19,7 @@ _GROUPS = 10
 
 @dataclass(frozen=True)
 class Pattern:
-    r"""What a quantity tells of the residuals: their means in groups of rows with similar values.
+    r"""What a quantity explains of the residuals: their means in groups of rows with similar values.
 
     .. math:: \eta^2 = \sum_g n_g (\bar r_g - \bar r)^2 \Big/ \sum_i (r_i - \bar r)^2
 
@@ -109,6 +109,6 @@ class Comparison:
         return np.asarray(2 * np.sqrt(q * (1 - q) / len(self.y)))
 
     def patterns(self) -> list[tuple[int, Pattern]]:
-        """What each feature that varies tells of the residuals, the most telling first."""
+        """What each feature that varies explains of the residuals, the largest share first."""
         found = [(j, Pattern.of(self.X[:, j], self.residuals)) for j in np.flatnonzero(np.ptp(self.X, axis=0)).tolist()]
         return sorted(found, key=lambda pair: pair[1].by_chance - pair[1].explained)

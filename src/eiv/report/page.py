@@ -100,7 +100,7 @@ def _sections(
 
 
 def _outputs(model: EiVRegressor, header: Mapping[str, Any], sample: Sample | None) -> tuple[list[Output], str]:
-    """What the model makes of the rows, an entry an output, and the words for where its budget holds."""
+    """What the model makes of the rows, one entry per output, and the words for where its budget holds."""
     features = tuple(header["features"]["names"] or (f"x{j}" for j in range(model.n_features_in_)))
     names = output_names(header)
     middle = model.x_quantiles_[2:3]

@@ -11,7 +11,7 @@ _SCORES = ("rows", "rmse", "spread", "coverage_95", "epistemic", "aleatoric", "t
 
 
 def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The header of a model file, one thing and its value a line."""
+    """The header of a model file, one entry and its value per line."""
     notes, training = header["notes"], header["training"]
     versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items())
     names = header["features"]["names"]

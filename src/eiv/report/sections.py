@@ -125,7 +125,7 @@ def calibration_section(output: Output, found: Comparison, learned: bool) -> Sec
         ]
         for level, inside, by in zip(_SHOWN_LEVELS, covered, chance, strict=True)
     ]
-    spread = float(np.std(found.residuals / found.p.total))
+    std = float(np.std(found.residuals / found.p.total))
     text = [
         "An uncertainty means what it says where the interval at 95 % holds 95 % of the labels, and likewise "
         "at every other level: where the red line stays in the grey band. Below it the model is too sure of itself, "
@@ -133,7 +133,7 @@ def calibration_section(output: Output, found: Comparison, learned: bool) -> Sec
         "The model has learned from these rows, so this is no test: on new rows fewer labels lie in their intervals."
         if learned
         else f"{calibration_sentence(found)} {_elsewhere(found)}",
-        f"Residuals divided by their uncertainty spread by {spread:.2f}, where 1 is right.",
+        f"Residuals divided by their uncertainty have a standard deviation of {std:.2f}, where 1 is right.",
         *filter(None, [output.label_error.sentence]),
     ]
     table = HtmlTable("Labels inside their interval", ("level", "inside", "expected, within chance"), rows)
@@ -321,7 +321,7 @@ def training_section(model: EiVRegressor) -> Section:
     if model.bound_gap_ is not None:
         how = "accurately enough" if model.bound_gap_ <= LARGE_GAP else "too coarsely"
         text.append(
-            f"The true inputs were integrated over {how}: the loss is off by {number(model.bound_gap_)} a row "
+            f"The true inputs were integrated over {how}: the loss is off by {number(model.bound_gap_)} per row "
             f"({LARGE_GAP:g} at most is good)."
         )
     return Section("training", "Training", text, [_figure("loss", draw.loss_figure(losses), "Loss over the epochs.")])

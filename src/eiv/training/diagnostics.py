@@ -19,7 +19,7 @@ from eiv.posteriors import WeightDraw, WeightPosterior
 
 __all__ = ["LARGE_GAP", "LooseBoundWarning", "ZetaDiagnostics", "advice", "zeta_diagnostics"]
 
-LARGE_GAP = 0.1  # nats a row, twice what the paper's settings leave on its simulated sets; see docs/method.md
+LARGE_GAP = 0.1  # nats per row, twice what the paper's settings leave on its simulated sets; see docs/method.md
 _REPEATS = 16
 _FINER = 4
 _FEWEST_ROWS, _MOST_ROWS = 64, 512
@@ -41,14 +41,14 @@ class LooseBoundWarning(UserWarning):
 
 @dataclass(frozen=True)
 class ZetaDiagnostics:
-    r"""What L zetas a row are worth to trained networks.
+    r"""What L zetas per row are worth to trained networks.
 
     .. math:: \mathrm{ess} = \Big( \sum_{l=1}^L w_l^2 \Big)^{-1}, \qquad
               \mathrm{gap} = \mathrm{bound}_{16 L} - \mathrm{bound}_L
 
     Attributes:
         ess: `S`, from 1, where a single zeta explains y, to L.
-        gap: `S`, in nats a row.
+        gap: `S`, in nats per row.
 
     Examples:
         >>> ZetaDiagnostics(ess=torch.tensor([4.3]), gap=torch.tensor([0.05])).ess
@@ -127,7 +127,7 @@ def advice(ess: float, gap: float, draws: ZetaDraws, n_zeta: int) -> str:
 
     Args:
         ess: the effective sample size.
-        gap: in nats a row.
+        gap: in nats per row.
         draws: how training drew zetas.
         n_zeta: what the user asked for.
 
@@ -146,7 +146,7 @@ def advice(ess: float, gap: float, draws: ZetaDraws, n_zeta: int) -> str:
     other = "interpolated" if len(draws.used) == 1 else "informed"
     found = (
         f"The zetas of a row are too few for the integral over the true input: of {draws.n_zeta} only {ess:.1f} count "
-        f"(effective sample size), and the bound is off by {gap:.2g} nats a row. "
+        f"(effective sample size), and the bound is off by {gap:.2g} nats per row. "
     )
     if better > _MOST_ZETAS:
         return found + "More n_zeta will hardly do: y_noise is too small for the residuals of f, or training too short."
@@ -178,7 +178,7 @@ def _density(
 def _of_repeats(
     density: Density, inputs: ZetaPosterior, draws: ZetaDraws, streams: Streams, n_rows: int
 ) -> tuple[Tensor, Tensor]:
-    """Effective sample size and gap from 16 sets of zetas a row: `S x rows` each."""
+    """Effective sample size and gap from 16 sets of zetas per row: `S x rows` each."""
     base = torch.cat([draws.base(streams, n_rows) for _ in range(_REPEATS)], dim=2)
     terms = density(base).unflatten(2, (_REPEATS, draws.n_zeta))
     bounds = log_mean_exp(terms, dim=-1)

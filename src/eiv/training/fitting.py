@@ -222,9 +222,9 @@ def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], 
     def fit(member: _Member, seed: SeedSequence, place: int, report: Report | None) -> Fitted:
         known = likelihood.state["y_noise"][place] if likelihood.is_fixed else None
         posterior = new_posterior(settings, n_x, n_y, [seed] * MEMBERS, device)
-        return fit_by_evidence(posterior, member.rows, _number(seed), known, told(report))
+        return fit_by_evidence(posterior, member.rows, _number(seed), known, reported(report))
 
-    def told(report: Report | None) -> Callable[[int, Tensor, Tensor], None]:
+    def reported(report: Report | None) -> Callable[[int, Tensor, Tensor], None]:
         def on_round(done: int, loss: Tensor, y_noise: Tensor) -> None:
             if report is not None:
                 report(done, loss, likelihood.networks(slice(1)).with_state({"y_noise": y_noise.unsqueeze(0)}))
@@ -352,7 +352,7 @@ def _draws(settings: Settings, inputs: ZetaPosterior) -> ZetaDraws:
 
 
 def _n_held_out(share: float, n_rows: int) -> int:
-    """The rows that sigma_y is found on: enough to tell it, and not so many that the networks miss them."""
+    """The rows that sigma_y is found on: enough to determine it, and not so many that the networks miss them."""
     found = min(max(round(share * n_rows), _ENOUGH_HELD_OUT), n_rows // 5, _MOST_HELD_OUT)
     return found if share and found >= _FEWEST_HELD_OUT else 0
 

@@ -129,7 +129,7 @@ def train(
         likelihood: p(y | f), where training begins; it stays as it is.
         schedule: epochs, batch size and the like.
         seeds: one per network; a network's course depends on its own seed alone.
-        report: called at the end of every epoch, on a GPU some times a second.
+        report: called at the end of every epoch, on a GPU a few times per second.
         stop: training ends with an error soon after this is set.
 
     Returns:

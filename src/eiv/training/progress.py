@@ -76,4 +76,4 @@ def _in_lines(n_epochs: int, y_scale: float, on_progress: Callable[[float], None
 
 def show_integration(ess: float, gap: float, n_zeta: int) -> None:
     """Show how well training has integrated over the true input."""
-    print(f"zetas: {ess:.1f} of {n_zeta} count (effective sample size), gap of the bound {gap:.2g} nats a row")
+    print(f"zetas: {ess:.1f} of {n_zeta} count (effective sample size), gap of the bound {gap:.2g} nats per row")

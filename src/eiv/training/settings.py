@@ -222,10 +222,10 @@ class Settings:
     held_out: float = of_recipe(
         v.real(0, below=1),
         "the share of the rows that a network does not learn from (20 to 1,000 rows, a fifth at most, none of "
-        'fewer than 25), so that it does not take its own overfitting for precision: sigma_y by "likelihood" '
-        "is what the learned rows say unless the held-out ones disagree, less what the spread of the weights "
-        "stands for where that is found after training; by the other rules the held-out rows alone count. 0.1 "
-        "by default, 0 in the paper.",
+        'fewer than 25), so that it does not take its own overfitting for precision. sigma_y by "likelihood" '
+        "comes from the learned rows unless the held-out ones disagree, less what the covariance of the weights "
+        "explains where that is found after training. By the other rules it comes from the held-out rows alone. "
+        "0.1 by default, 0 in the paper.",
         paper=0.0,
         default=0.1,
     )

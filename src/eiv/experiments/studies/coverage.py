@@ -111,7 +111,7 @@ class CoverageUnit:
         return asdict(self) | {"n_test": N_TEST, "arguments": arguments}
 
     def run(self, on_progress: Callable[[float], None]) -> tuple[dict[str, pd.DataFrame], dict[str, float]]:
-        """Train and evaluate: one row a network."""
+        """Train and evaluate: one row per network."""
         arguments = self.arguments()
         seeds = [self._seed(i) for i in range(self.n_realisations)]
         data = [simulate(self.problem, random_state=seed, zeta=self.zeta) for seed in seeds]
@@ -176,8 +176,8 @@ def study_coverage(
 
     Args:
         folder: for the results.
-        n_realisations: data sets a problem.
-        n_networks: networks a data set.
+        n_realisations: data sets per problem.
+        n_networks: networks per data set.
         methods: some of `METHODS`; all by default.
         problems: some of the simulated problems; all by default.
         device: "auto", "cpu" or "cuda".
@@ -186,7 +186,7 @@ def study_coverage(
         console: for the progress bar.
 
     Returns:
-        One row a network: problem, zeta, method, realisation, network and scores.
+        One row per network: problem, zeta, method, realisation, network and scores.
 
     Examples:
         >>> study_coverage(Path("study"), n_realisations=1, n_networks=1)  # doctest: +SKIP

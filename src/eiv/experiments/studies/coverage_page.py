@@ -211,7 +211,7 @@ def _accuracy(summary: pd.DataFrame) -> list[Drawing]:
 
 
 def _panels(summary: pd.DataFrame, columns: Mapping[str, str], label: str, goal: Goal, scale: _Scale) -> Figure:
-    """A panel a problem and zeta, a row a method, a point a column (filled, then hollow), the goal shaded."""
+    """A panel per problem and zeta, a row per method, a point per column (filled, then hollow), the goal shaded."""
     problems, zetas, methods = (list(summary.index.unique(name)) for name in ("problem", "zeta", "method"))
     places, without = np.arange(len(methods)), np.array([method == NON_EIV for method in methods])
     bounds = [bound for bound in (goal.low, goal.high, scale.at) if np.isfinite(bound)]

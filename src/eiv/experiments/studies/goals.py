@@ -1,7 +1,7 @@
 """What the default recipe is to reach in the study of coverage, and whether it does.
 
 The rule stands here, before any run. A goal is met on a problem where the mean lies on the right side of its bounds by
-two standard errors, missed where it lies on the wrong side by two, and cannot be told in between. A standard error is
+two standard errors, missed where it lies on the wrong side by two, and undecided in between. A standard error is
 that over the realisations of the data, each of which is the mean over its networks.
 """
 
@@ -94,10 +94,10 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
     .. math:: \bar v \pm \frac{s_v}{\sqrt R}, \qquad v_r = \frac{1}{S} \sum_s v_{rs}
 
     Args:
-        table: one row a network, as from `eiv.experiments.studies.coverage.study_coverage`.
+        table: one row per network, as from `eiv.experiments.studies.coverage.study_coverage`.
 
     Returns:
-        One row a problem, zeta and method, with columns `("mean", name)` and `("se", name)`. `best_ratio` is the RMSE
+        One row per problem, zeta and method, with columns `("mean", name)` and `("se", name)`. `best_ratio` is the RMSE
         over that of the best prediction on the same test points; `clean_ratio` and `training_ratio` are error of f and
         training time over those of the paper's recipe on the same data.
 

@@ -29,7 +29,7 @@ class Drawing:
 
     Examples:
         >>> from eiv.plotting import new_figure
-        >>> Drawing("times", new_figure(1, 1, (4, 3))[0], caption="Seconds a network.").name
+        >>> Drawing("times", new_figure(1, 1, (4, 3))[0], caption="Seconds per network.").name
         'times'
 
     """

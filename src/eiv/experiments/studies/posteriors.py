@@ -60,7 +60,7 @@ class PosteriorUnit:
         dataset: one of `DATA_SETS`.
         method: "eiv" or "non_eiv".
         family: a name of `eiv.posteriors.FAMILIES`.
-        n_models: S, one a split.
+        n_models: S, one per split.
         epochs_share: of the paper's epochs that are trained.
         seed: of the study.
         device: "cpu" or "cuda".
@@ -113,7 +113,7 @@ class PosteriorUnit:
         return self._stack.settings() | own | {"members": self.members}
 
     def run(self, on_progress: Callable[[float], None]) -> tuple[dict[str, pd.DataFrame], dict[str, float]]:
-        """Train and score: one row a model, without scores where training diverged."""
+        """Train and score: one row per model, without scores where training diverged."""
         data = problem(self.dataset, self.seed, self.n_models)
         started = time.perf_counter()
         try:
@@ -201,7 +201,7 @@ def study_posteriors(
         console: for the progress bar.
 
     Returns:
-        One row a model: data set, method, family, network, scores, and seconds a network.
+        One row per model: data set, method, family, network, scores, and seconds per network.
 
     Examples:
         >>> study_posteriors(Path("study"), data_sets=["linear"], epochs_share=0.1)  # doctest: +SKIP

@@ -198,7 +198,7 @@ def _panels(
     same_axis: bool = False,
     most: float = np.inf,
 ) -> Figure:
-    """A panel a data set, a row a family, a point a method; `at` is where a line stands, `most` where axes end."""
+    """A panel per data set, a row per family, a point per method; a line stands at `at`, axes end at `most`."""
     families = list(dict.fromkeys(summary.index.get_level_values("family")))
     n_columns = min(_PANELS, len(sets))
     n_rows = -(-len(sets) // n_columns)

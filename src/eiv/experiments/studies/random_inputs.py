@@ -155,7 +155,7 @@ class CutColumns:
         return np.concatenate(kept)
 
     def _cut_normal(self, centre: Array, std: Array, levels: Array) -> Array:
-        """Quantiles of a column given a normal reading, found in the tail where floats are dense: 37 spreads out."""
+        """Quantiles of a column given a normal reading, found in the tail where floats are dense: 37 sigma out."""
         centre = centre - self.rate * std**2
         low, high = (self.low - centre) / std, (self.high - centre) / std
         sign = np.where(low + high > 0, -1.0, 1.0)

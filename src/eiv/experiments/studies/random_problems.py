@@ -329,7 +329,7 @@ def _zetas(kind: str, n_columns: int, random: Generator) -> Zetas:
         return NormalMixture.standardised(np.zeros((1, n_columns)), _correlation(n_columns, random), np.ones(1))
     if kind == "bimodal":
         modes = random.standard_normal((2, n_columns))
-        modes *= 3 / np.linalg.norm(modes[0] - modes[1])  # six spreads of a mode
+        modes *= 3 / np.linalg.norm(modes[0] - modes[1])  # six standard deviations of a mode
         return NormalMixture.standardised(modes, 0.25 * _correlation(n_columns, random), np.array([0.6, 0.4]))
     along = np.linspace(-1.5, 1.5, _NODES)[:, None]
     curve = np.sin(along * random.uniform(0.75, 3, n_columns) + random.uniform(0, 2 * np.pi, n_columns))

@@ -21,7 +21,7 @@ def collect_units(folder: Path, units: Sequence[Unit], keys: Sequence[str], name
         folder: of the study.
         units: that it has run.
         keys: attributes of a unit that say which it is; they are the first columns of both tables.
-        names: of the two files: one row a network, and one row a unit.
+        names: of the two files: one row per network, and one row per unit.
 
     Returns:
         The first of the tables.

@@ -104,7 +104,7 @@ class _GaussianProcess:
 
 @dataclass(frozen=True, eq=False)
 class _Boosting:
-    """Boosted trees with the errors as further columns: one spread for all labels, or those of the model."""
+    """Boosted trees with the errors as further columns: one sigma for all labels, or those of the model."""
 
     model: Any
     residual: float | None

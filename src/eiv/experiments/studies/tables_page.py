@@ -245,7 +245,7 @@ def _strips(
 
 
 def _strip(axes: Any, values: pd.Series, place: float, look: Mapping[str, Any], pale: pd.Series | None) -> None:
-    """Dots about one line, spread evenly across it and always alike."""
+    """Dots about one line, placed evenly across it and always alike."""
     across = place + 0.5 * (np.arange(len(values)) * 0.618 % 1 - 0.5)
     is_pale = np.zeros(len(values), dtype=bool) if pale is None else pale.to_numpy()
     for rows, alpha in ((~is_pale, 0.8), (is_pale, 0.25)):
