@@ -453,7 +453,7 @@ LONG_KEY = f"{'a.' * 100_000}a"
         (["--set", "n_hidden=12345678901234567890"], "n_hidden must be a whole number of at least 1 and at most 100,"),
         (["--set", "n_networks=100000"], "n_networks must be a whole number of at least 1 and at most 1,000, got"),
         (["--set", "epochs=99999999"], "epochs must be a whole number of at least 1 and at most 1,000,000, got"),
-        (["--set", "n_theta=100000", "--set", "n_zeta=10000"], "n_theta x n_zeta must be 10,000,000 at most, got"),
+        (["--set", "n_theta=100000", "--set", "n_zeta=10000"], "n_theta x n_zeta must be 1,000,000 at most, got"),
         (["--set", f"epochs={'9' * 5000}"], "epochs must be a whole number of at least 1"),
         (["--set", f"epochs={'[' * 5000}"], "epochs must be a whole number of at least 1"),
         (["--set", "batch_size=99999999999999999999"], "batch_size must be a whole number of at least 1 and at most"),

@@ -149,6 +149,17 @@ def test_commas_that_may_be_thousands(separator, tmp_path):
         read_rows(open_table(millions)).numbers("a")
 
 
+@pytest.mark.parametrize("blank", [" ", "\u00a0", "\u2009", "\u202f", "\x0b"])
+@pytest.mark.parametrize(("cell", "other"), [("1,234", "0,5"), ("1.234", "0,5")])
+def test_blanks_of_any_kind_hide_no_thousands(blank, cell, other, tmp_path):
+    for padded in (cell + blank, blank + cell):
+        table = written(tmp_path, f"a;b\n999;{other}\n{padded};{other}\n")
+        with pytest.raises(
+            TableError, match=r"line 3: column 'a' holds '1.234', (which may be thousands|not a number)"
+        ):
+            read_rows(open_table(table)).numbers("a")
+
+
 @pytest.mark.parametrize("separator", [";", "\t", "|", ","])
 @pytest.mark.parametrize("comma", ["0,5", "1.234,56"])
 def test_points_that_may_be_thousands(separator, comma, tmp_path):
@@ -159,7 +170,7 @@ def test_points_that_may_be_thousands(separator, comma, tmp_path):
         return written(tmp_path, "".join(separator.join(row) + "\n" for row in quoted))
 
     unclear = table(("999", comma), (" 1.234", "2"), ("12.345", "2"))
-    with pytest.raises(TableError, match=r"line 3: column 'a' holds ' 1\.234', which may be thousands\..*--decimal \."):
+    with pytest.raises(TableError, match=r"line 3: column 'a' holds '1\.234', which may be thousands\..*--decimal \."):
         read_rows(open_table(unclear)).numbers("a")
     assert read_rows(open_table(unclear, decimal=".")).numbers("a").tolist() == [999, 1.234, 12.345]
     clear = table(("0.125", comma), ("1.234", "2"))

@@ -18,7 +18,7 @@ from eiv.training.settings import SETTINGS
 FORMAT = 1
 
 _LARGEST = float(np.finfo(np.float32).max)  # of a setting: what the networks compute with
-_MOST_DRAWS = 10**7  # n_theta x n_zeta, which a prediction takes time for with every row, whatever the arrays are
+_MOST_DRAWS = 10**6  # n_theta x n_zeta, which a prediction takes time for with every row, whatever the arrays are
 
 
 def parse_header(text: str, path: Path) -> dict[str, Any]:

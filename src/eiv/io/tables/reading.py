@@ -30,7 +30,7 @@ _CSV, _PARQUET = (".csv", ".tsv", ".txt", ".dat"), (".parquet", ".pq")
 _BLOCK = 2**22  # bytes of text, or
 _CHUNK = 2**16  # rows, that are read at once
 _MOST_CELLS = 2 * 10**7  # of an Excel sheet, which is in memory as a whole
-_THOUSANDS = {sign: rf"^\s*[-+]?[1-9][0-9]{{0,2}}({re.escape(sign)}[0-9]{{3}})+\s*$" for sign in ",."}
+_THOUSANDS = {sign: rf"^[-+]?[1-9][0-9]{{0,2}}({re.escape(sign)}[0-9]{{3}})+$" for sign in ",."}
 _LISTED = 30
 _MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "null", "none"])
 
@@ -122,7 +122,7 @@ class Rows:
         sign = text_format.decimal
         if not text_format.is_clear(column):
             hint = f"which may be thousands. Is {sign!r} its decimal sign? Then use --decimal {sign}"
-            self._refuse(column, text, _THOUSANDS[sign], hint)
+            self._refuse(column, pc.utf8_trim_whitespace(text), _THOUSANDS[sign], hint)
         try:
             if sign == ".":
                 return pc.cast(text, pa.float64())
