@@ -77,6 +77,8 @@ def export_onnx(model: FittedModel, path: str | Path) -> None:
     needs("Export to ONNX", "onnx", extra="onnx")
     import onnx  # noqa: PLC0415
 
+    if model.settings.network == "cosine":
+        raise ValueError('A network of cosines cannot be exported to ONNX yet: fit with network="paper" to export.')
     if not isinstance(model.posterior.stack, MLPStack):
         raise ValueError(
             "module: only chains of Linear, (leaky) ReLU and dropout, such as the paper's network, can be exported. "
