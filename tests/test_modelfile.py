@@ -355,7 +355,7 @@ TABLE_OF_ONE_NUMBER = {"type": "table", "values": 1.0, "index": LABELS, "columns
         (lambda inner, header: inner["changed_since_fit"].update(n_theta="many"), "n_theta must be a whole number"),
         (
             lambda inner, header: inner["settings"].update(n_theta=10**5, n_zeta=10**4),
-            "n_theta x n_zeta must be 10,000,",
+            "n_theta x n_zeta must be 1,000,000 at most",
         ),
         (lambda inner, header: inner["settings"].pop("posterior") and None, "the header has no settings posterior"),
         (lambda inner, header: inner["settings"].pop("module"), "the header has no settings module"),
