@@ -323,7 +323,8 @@ def test_a_terminal_that_is_full(folder, run_to):  # noqa: F811
     assert shell(f"eiv fit d.csv {' '.join((*FIT, *QUICK))} -o m.eiv >/dev/full") == (2, "", said)
     assert Path("m.eiv").exists()
     for command in ("eiv", "eiv --help", "eiv fit --help", "eiv study"):  # noqa: F402
-        assert shell(f"{command} >/dev/full") == (2, "", said)
+        for buffered in ("unset PYTHONUNBUFFERED", "export PYTHONUNBUFFERED=1"):
+            assert shell(f"{buffered}; {command} >/dev/full") == (2, "", said)
     for arguments in (
         ("predict", "m.eiv", "d.csv", "-o", "p.csv"),
         ("explain", "m.eiv", "d.csv", "--row", "1", "-o", "p.png"),

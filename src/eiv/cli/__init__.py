@@ -56,9 +56,10 @@ def _status() -> Any:
         sys.stderr.write("interrupted: nothing was written.\n")
         return 128 + getattr(error, "number", signal.SIGINT)
     except (ValueError, TypeError, ArithmeticError, OSError, MissingExtraError) as error:
-        if _is_of_help(error):
-            error = OSError(f"stdout could not be written: {os.strerror(getattr(error, 'errno', None) or 0)}.")
-        complain(error)
+        if isinstance(error, OSError) and _is_of_help(error):
+            console.on_failure(error)  # which `main` says, once
+        else:
+            complain(error)
         return 2
     except (MemoryError, RuntimeError) as error:
         if not _is_lack_of_memory(error):
@@ -68,10 +69,10 @@ def _status() -> Any:
     return 0
 
 
-def _is_of_help(error: Exception) -> bool:
+def _is_of_help(error: OSError) -> bool:
     """Whether typer, which writes its help itself, could not write it."""
     places = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return isinstance(error, OSError) and places[-1].partition(".")[0] in ("rich", "typer", "click")
+    return places[-1].partition(".")[0] in ("rich", "typer", "click")
 
 
 def _is_lack_of_memory(error: Exception) -> bool:

@@ -91,7 +91,7 @@ class Talk(Console):
         except BrokenPipeError:
             self.on_broken_pipe()
         except OSError as error:
-            self._on_failure(error)
+            self.on_failure(error)
         except ValueError:  # it is closed
             pass
 
@@ -100,9 +100,10 @@ class Talk(Console):
         try:
             super()._check_buffer()
         except OSError as error:
-            self._on_failure(error)
+            self.on_failure(error)
 
-    def _on_failure(self, error: OSError) -> None:
+    def on_failure(self, error: OSError) -> None:
+        """Keep the error for the end of the command, and write nothing more."""
         self.failure = error
         del self._buffer[:]
         self.on_broken_pipe()

@@ -68,9 +68,7 @@ def _borne_out(spec: Spec, table: Table, model: FittedModel) -> FittedModel:
     factor = max(found, key=lambda each: found[each])
     size = f"taken as {factor:g} of what is stated" if factor else "ignored"
     is_open = spec.arguments.get("x_err_factor") in (None, "auto")
-    taken = (
-        f"So they are {size if factor else 'ignored'} here and in predictions; x_err_factor=1 takes them as stated. "
-    )
+    taken = f"So they are {size}, here and in predictions; x_err_factor=1 takes them as stated. "
     warnings.warn(
         f"The labels contradict the errors of X: with these {size}, the labels would be more probable, by a factor of "
         f"e^{found[factor] - stated:.0f}. {taken if is_open else ''}Check their units, and whether they are standard "
