@@ -2,14 +2,15 @@
 
 import dataclasses
 import math
+import warnings
 
 import numpy as np
 import pytest
 import torch
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 from sklearn.gaussian_process.kernels import Matern
 
-from eiv import EiVRegressor, MixturePrior, SuspiciousErrorWarning
+from eiv import EiVRegressor, MixturePrior, SuspiciousErrorWarning, fit_splits
 from eiv.inputs import ZetaNormal, ZetaPosterior
 from eiv.inputs.zeta import ZetaMixture
 from eiv.metrics import coverage, rmse
@@ -21,6 +22,7 @@ from eiv.training.evidence.density import log_evidence
 from eiv.training.evidence.features import Family, Inputs
 from eiv.training.evidence.search import Found, evaluated
 from eiv.training.evidence.solution import Labels, solve
+from eiv.training.fitting import Table
 from eiv.training.settings import settings_for
 
 F64 = torch.float64
@@ -275,8 +277,8 @@ def test_a_posterior_of_zeta_of_one_s_own():
         def posterior(self, x, x_err):
             return Uniform(x, x_err.expand_as(x))
 
-    X, y, _, _ = table(40, 2)  # each row is as 64 of other posteriors
-    model = EiVRegressor(0.4, **COSINE | {"hidden_units": 16}, input_prior=Prior()).fit(X, y)
+    X, y, _, _ = table(20, 2)  # each row is as 64 of other posteriors
+    model = EiVRegressor(0.4, **COSINE | {"hidden_units": 16}, input_prior=Prior(), x_err_factor=0.5).fit(X, y)
     assert rmse(y, model.predict(X)) < np.std(y)
 
 
@@ -379,11 +381,11 @@ def test_a_pool_has_the_mean_and_the_covariance_of_its_kernels(monkeypatch):
     monkeypatch.setattr(pool_module, "evaluated", lambda family, flat, *_: Found(family, flat, 0.0, None))
     mean = torch.tensor([0.0, 0.0, -1.0, -2.0], dtype=F64)  # of the prior
     best = evaluated(some, mean, Inputs(zeta), labels, None)
-    flats = torch.stack([each.flat for each in pool_module.pool_of(best, Inputs(zeta), labels, None)])
+    flats = torch.stack([each.flat for each in pool_module.pool_of(best, Inputs(zeta), labels, None, 8)])
     torch.testing.assert_close(flats.mean(0), mean)
     gaps = flats - mean
     torch.testing.assert_close(gaps.T @ gaps / len(gaps), torch.tensor([1.5, 2.0, 2.0, 2.0], dtype=F64).square().diag())
-    known = torch.stack([each.flat for each in pool_module.pool_of(best, Inputs(zeta), labels, torch.ones(1))])
+    known = torch.stack([each.flat for each in pool_module.pool_of(best, Inputs(zeta), labels, torch.ones(1), 8)])
     assert (known[:, -1] == mean[-1]).all()
     assert (known[:, :-1] != mean[:-1]).any()
 
@@ -402,21 +404,79 @@ def test_a_kernel_that_the_rows_rule_out_is_not_in_a_pool(monkeypatch):
         )
 
 
-def test_of_a_large_table_the_network_that_does_better_is_taken(monkeypatch):
-    """With the limit of rows at 60: cosines learn from so many, layers from nine tenths, but nothing in one epoch."""
-    monkeypatch.setattr(choosing, "_MOST_ROWS", 60)
-    monkeypatch.setattr("eiv.training.settings._COSINES", 32)
-    X, y, _, _ = table(200, 2)
-    fitted, original = [], choosing.fit_stack
+@pytest.fixture(scope="module")
+def candidates():
+    """What a trial chooses from, by the network and the factor of the errors."""
+    X, y, _, _ = table(60, 2)
+    arguments = {"cosine": {"hidden_units": 16}, "paper": {"hidden_units": 4, "epochs": 1}}
+    choices = [("cosine", 1.0), ("paper", 1.0), ("paper", 0.0)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one epoch leaves a loose bound
+        return {
+            (kind, factor): EiVRegressor(0.4, network=kind, x_err_factor=factor, **arguments[kind]).fit(X, y).model_
+            for kind, factor in choices
+        }
 
-    def recorded(specs, tables, *rest):
-        specs = [each.given(epochs=1) if each.arguments["network"] == "paper" else each for each in specs]
-        fitted.extend((each.arguments["network"], len(rows.x)) for each, rows in zip(specs, tables, strict=True))
-        return original(specs, tables, *rest)
 
-    monkeypatch.setattr(choosing, "fit_stack", recorded)
-    model = EiVRegressor(0.4, random_state=0).fit(X, y)
-    assert fitted == [("cosine", 60), ("paper", 180)]
-    assert model.settings_.network == "cosine"
-    monkeypatch.setattr(choosing, "_log_density", lambda model, held_out: model.settings.network == "paper")
-    assert EiVRegressor(0.4, random_state=0).fit(X, y).settings_.network == "paper"
+@pytest.fixture
+def trial(candidates, monkeypatch):
+    """The fit of a table of 200 rows where 60 are many, with what is fitted, and with the densities that are given."""
+    fitted = []
+
+    def fit(densities, **arguments):
+        def fake(specs, tables, on_progress=None):
+            (spec,), (rows,) = specs, tables
+            kind, factor = spec.arguments["network"], spec.arguments["x_err_factor"]
+            fitted.append((kind, len(rows.x)))
+            on_progress(0.5)
+            on_progress(1.0)
+            return [candidates[kind, 1.0 if factor is None else factor]]
+
+        monkeypatch.setattr(choosing, "_MOST_ROWS", 60)
+        monkeypatch.setattr(choosing, "fit_stack", fake)
+        monkeypatch.setattr(choosing, "_borne_out", lambda spec, table, model: model)
+        monkeypatch.setattr(choosing, "_log_densities", lambda model, rows: densities(model.settings, len(rows.x)))
+        X, y, _, _ = table(200, 2)
+        seen = []
+        model = EiVRegressor(0.4, random_state=0, **arguments)
+        (found,) = fit_splits(model, X, y, [np.arange(200)], on_progress=seen.append)
+        return found, seen
+
+    return fit, fitted
+
+
+@pytest.mark.parametrize("kind", ["cosine", "paper"])
+def test_of_a_large_table_the_network_that_does_better_is_taken(kind, trial):
+    fit, fitted = trial
+    found, seen = fit(lambda settings, n: np.full(n, float(settings.network == kind)))
+    assert fitted == [("cosine", 60), ("paper", 180), ("paper", 180)]
+    assert (found.settings_.network, found.x_err_factor_) == (kind, 1.0)
+    assert seen == sorted(seen)
+    assert seen[-1] == 1
+
+
+@pytest.mark.parametrize(
+    ("gain", "scatter", "asked", "factor"),
+    [(0.1, 0.1, None, 0.0), (0.1, 1.0, None, 1.0), (0.015, 0.0, None, 1.0), (0.1, 0.1, 1.0, 1.0)],
+)
+def test_of_a_large_table_errors_are_ignored_where_labels_clearly_ask_for_it(gain, scatter, asked, factor, trial):
+    """Twenty labels held out: 0.1 with a standard error of 0.02 is clear, of 0.22 is not, and 0.015 is too little."""
+    fit, fitted = trial
+
+    def densities(settings, n):
+        return gain + scatter * np.resize([1.0, -1.0], n) if settings.x_err_factor == 0 else np.zeros(n)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found, _ = fit(densities, x_err_factor=asked)
+    assert found.x_err_factor_ == factor
+    assert any("each by 10%" in str(each.message) for each in caught) == (factor == 0)
+    assert len(fitted) == (3 if asked is None else 2)
+
+
+def test_the_densities_of_a_trial_are_those_of_labels(candidates):
+    X, y, _, _ = table(60, 2)
+    rows = Table(X[:5], np.full((1, 2), 0.4), y[:5, None])
+    model = candidates["cosine", 1.0]
+    p = model.predict(rows.x, rows.x_err, keep_draws=False)
+    np.testing.assert_allclose(choosing._log_densities(model, rows), norm(p.mean, p.total).logpdf(y[:5]))

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from eiv.inputs.mixture import MixturePrior, component_posteriors
+from eiv.inputs.deconvolution import Mixtures, Start, deconvolve
+from eiv.inputs.mixture import MixturePrior
 
 __all__ = ["LearnedPrior"]
 
@@ -19,20 +20,41 @@ _FOLDS, _FEW_VALUES = 5, 2000  # cross-validation for a small table, else one ro
 _ROWS_A_PARAMETER = 4
 _PATIENCE = 2  # more components are tried until so many in a row have done no better
 _SURE = 1.0  # standard errors by which a larger mixture has to do better on held-out rows
-_STEPS, _TOLERANCE = (300, 60), 1e-5  # on a line, and of several features; an early stop smooths a mixture
-_STARTS = 4
-_TINY = 1e-6  # a component that none of the rows belongs to goes to the middle
-_PRIOR_ROWS = 1.0  # rows that the prior of a component's covariance counts for
 _FLAT = 1e6  # std of the prior of a constant feature over its value or error, whichever is larger: as good as flat
 
 
-class _Fit(NamedTuple):
-    """Mixtures for F choices of rows, and the mean log-density of all rows under each, `F x rows`."""
+class _Standardised(NamedTuple):
+    """Rows to learn from, in units in which each feature has a mean of zero and a standard deviation of one."""
 
-    weights: Tensor
-    means: Tensor
-    covariances: Tensor
-    log_density: Tensor
+    x: Tensor
+    x_err: Tensor
+    shift: Tensor
+    scale: Tensor
+
+    @classmethod
+    def of(cls, x: Tensor, x_err: Tensor) -> _Standardised:
+        shift, scale = x.mean(0), x.std(0, correction=0)
+        scale = torch.where(scale > 0, scale, 1.0)
+        x_err = x_err / scale if x_err.ndim == 2 else x_err / (scale[:, None] * scale)
+        if not bool(torch.isfinite(x_err.square()).all()):
+            raise ValueError("x_err: errors so much larger than the spread of X leave no prior to be learned.")
+        return cls((x - shift) / scale, x_err, shift, scale)
+
+    def squares(self, covariances: Tensor) -> Tensor:
+        """The units of covariances, or of variances."""
+        return self.scale**2 if covariances.ndim == 2 else self.scale[:, None] * self.scale
+
+    def prior(self, found: Mixtures, place: int) -> MixturePrior:
+        """One of the mixtures, in the units of X."""
+        weights, means, covariances = (part[place] for part in found[:3])
+        parts = (weights, self.shift + self.scale * means, covariances * self.squares(covariances))
+        return MixturePrior(*(part.numpy() for part in parts))
+
+    def start(self, prior: MixturePrior) -> Start:
+        """Each row as a prior in the units of X has it."""
+        weights, means, covariances = map(torch.as_tensor, (prior.weights, prior.means, prior.covariances))
+        means, covariances = (means - self.shift) / self.scale, covariances / self.squares(covariances)
+        return Start.by_mixture(self.x, self.x_err, weights, means, covariances)
 
 
 @dataclass(frozen=True)
@@ -82,17 +104,28 @@ class LearnedPrior:
         varies = x.amin(0) < x.amax(0)
         if not bool(varies.all()):
             return self._with_constants(x, x_err, varies)
-        x, x_err = self._some_rows(x, x_err, random)
-        shift, scale = x.mean(0), x.std(0, correction=0)
-        scale = torch.where(scale > 0, scale, 1.0)
-        x = (x - shift) / scale
-        x_err = x_err / scale if x_err.ndim == 2 else x_err / (scale[:, None] * scale)
-        if not bool(torch.isfinite(x_err.square()).all()):
-            raise ValueError("x_err: errors so much larger than the spread of X leave no prior to be learned.")
-        best = self._best(x, x_err, random)
-        covariances = best.covariances[0]
-        covariances = covariances * (scale**2 if covariances.ndim == 2 else scale[:, None] * scale)
-        return MixturePrior(*(part.numpy() for part in (best.weights[0], shift + scale * best.means[0], covariances)))
+        table = _Standardised.of(*self._some_rows(x, x_err, random))
+        return table.prior(self._best(table.x, table.x_err, random), 0)
+
+    def halves(self, prior: MixturePrior, x: Tensor, x_err: Tensor, n_halves: int) -> list[MixturePrior]:
+        r"""Priors that scatter about `prior`, learned from these rows, as it does about the truth.
+
+        .. math:: \mathrm{Var}(\hat\pi_{n/2} - \hat\pi_n) = \frac{v}{n/2} - 2 \frac{v}{n} + \frac{v}{n} = \frac{v}{n}
+
+        Each is learned from half of the rows, chosen at random, and each second one from the rows that the one before
+        left out. What is learned from n rows has a variance of v / n, and the mean of what two halves say is what all
+        rows say, nearly. The components begin at those of `prior`.
+        """
+        random = torch.Generator().manual_seed(self.random_state)
+        x, x_err = x.double().cpu(), x_err.double().cpu()
+        if not bool((x.amin(0) < x.amax(0)).all()):
+            return [prior] * n_halves
+        table = _Standardised.of(*self._some_rows(x, x_err, random))
+        orders = torch.stack([torch.randperm(len(table.x), generator=random) for _ in range(n_halves // 2)])
+        chosen = torch.stack([orders % 2 == 0, orders % 2 == 1], dim=1).flatten(0, 1)
+        full = torch.as_tensor(prior.covariances).ndim == 3
+        found = deconvolve(table.x, table.x_err, chosen, table.start(prior), full)
+        return [table.prior(found, half) for half in range(n_halves)]
 
     def _with_constants(self, x: Tensor, x_err: Tensor, varies: Tensor) -> MixturePrior:
         """The prior where some features are constant: that of the others, and nearly flat for these."""
@@ -109,19 +142,24 @@ class LearnedPrior:
         covariances = learned @ place + rest if learned.ndim == 2 else place.T @ learned @ place + rest.diag()
         return MixturePrior(prior.weights, means.numpy(), covariances.numpy())
 
-    def _best(self, x: Tensor, x_err: Tensor, random: torch.Generator) -> _Fit:
+    def _best(self, x: Tensor, x_err: Tensor, random: torch.Generator) -> Mixtures:
         """The fit to all rows, row 0 of the result, of the structure that does best on held-out rows."""
         chosen = _folds(len(x), x.shape[1], random)  # F x rows; the first line has all of them
         correlated = x.shape[1] > 1 and (len(x_err) == 1 or x.shape[1] <= _MOST_CORRELATED)
-        independent = _deconvolve(x, x_err, chosen, self.min_components, False, random)
+
+        def mixtures(n_components: int, full: bool) -> Mixtures:
+            start = Start.by_centres(x, min(n_components, len(x)), random)
+            return deconvolve(x, x_err, chosen, start, full)
+
+        independent = mixtures(self.min_components, False)
         best, full, failures = independent, False, 0
         if correlated:
-            best = _better(independent, _deconvolve(x, x_err, chosen, self.min_components, True, random), chosen)
+            best = _better(independent, mixtures(self.min_components, True), chosen)
             full = best is not independent
         for n_components in range(self.min_components + 1, self.max_components + 1):
             if not _affordable(len(x), x.shape[1], n_components, full) or failures == _PATIENCE:
                 break
-            last, best = best, _better(best, _deconvolve(x, x_err, chosen, n_components, full, random), chosen)
+            last, best = best, _better(best, mixtures(n_components, full), chosen)
             failures = failures + 1 if best is last else 0
         return best
 
@@ -136,61 +174,10 @@ class LearnedPrior:
         return x[rows], x_err if len(x_err) == 1 else x_err[rows]
 
 
-def _deconvolve(
-    x: Tensor, x_err: Tensor, chosen: Tensor, n_components: int, full: bool, random: torch.Generator
-) -> _Fit:
-    """Expectation maximisation for all choices of rows at once: `chosen` is `F x rows`."""
-    used = chosen.to(x)
-    n_components = min(n_components, len(x))
-    shares = _start(x, n_components, random) * used.unsqueeze(-1)  # F x rows x K, who belongs to which component
-    size = n_components ** (-2 / x.shape[1])  # of a component where K of them share the variance of x
-    prior = _PRIOR_ROWS * size * (torch.eye(x.shape[1]).to(x) if full else torch.ones_like(x[0]))
-    b, B = x.unsqueeze(-2), torch.zeros_like(prior).expand(1, 1, 1, *prior.shape)
-    last = x.new_full((), -torch.inf)
-    for _ in range(_STEPS[x.shape[1] > 1]):
-        counts = shares.sum(1)  # F x K
-        weights = (counts + 1) / (counts + 1).sum(-1, keepdim=True)
-        means = torch.einsum("frk,frki->fki", shares, b.expand(*shares.shape, -1)) / (counts + _TINY).unsqueeze(-1)
-        gap = b - means.unsqueeze(1)
-        weighted = shares.unsqueeze(-1) * gap
-        scatter = torch.einsum("frki,frkj->fkij", weighted, gap) if full else (weighted * gap).sum(1)
-        covariances = (scatter + _summed(shares, B) + prior) / (counts + _PRIOR_ROWS)[(..., *(None,) * prior.ndim)]
-        log_density, b, B = component_posteriors(x, x_err, means, covariances)
-        if not full and x_err.ndim == 3:
-            B = B.diagonal(dim1=-2, dim2=-1)
-        joint = log_density + weights.log().unsqueeze(1)
-        log_density = joint.logsumexp(-1)
-        shares = (joint - log_density.unsqueeze(-1)).exp() * used.unsqueeze(-1)
-        now = (log_density * used).sum(1) / used.sum(1)
-        if bool((now - last).abs().max() < (_TOLERANCE if n_components > 1 else 1e-9)):
-            break
-        last = now
-    return _Fit(weights, means, covariances, log_density)
-
-
-def _summed(shares: Tensor, B: Tensor) -> Tensor:
-    """Sums over the rows of `F x rows x K` times `F x (1 or rows) x K x ...`."""
-    if B.shape[1] == 1:
-        return shares.sum(1)[(..., *(None,) * (B.ndim - 3))] * B.squeeze(1)
-    return torch.einsum("frk,frk...->fk...", shares, B)
-
-
-def _better(small: _Fit, large: _Fit, chosen: Tensor) -> _Fit:
+def _better(small: Mixtures, large: Mixtures, chosen: Tensor) -> Mixtures:
     """The larger fit where held-out rows say so clearly, else the smaller one."""
     gain = (large.log_density - small.log_density)[1:][~chosen[1:]]
     return large if gain.mean() > _SURE * gain.std() / len(gain) ** 0.5 else small
-
-
-def _start(x: Tensor, n_components: int, random: torch.Generator) -> Tensor:
-    """Rows by the nearest of K centres (k-means): `rows x K`, zeros and ones."""
-    n_starts = min(_STARTS, len(x) // n_components)
-    centres = x[torch.randperm(len(x), generator=random)[: n_starts * n_components]].unflatten(0, (n_starts, -1))
-    for _ in range(20):
-        nearest = torch.nn.functional.one_hot(torch.cdist(x, centres).argmin(-1), centres.shape[1]).to(x)
-        counts = nearest.sum(1).unsqueeze(-1)
-        centres = torch.where(counts > 0, nearest.mT @ x / counts.clamp_min(1), centres)
-    best = torch.cdist(x, centres).amin(-1).square().sum(-1).argmin()
-    return nearest[best]
 
 
 def _folds(n_rows: int, n_features: int, random: torch.Generator) -> Tensor:

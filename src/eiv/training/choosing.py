@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from eiv.engine.workers import run_tasks
@@ -18,8 +19,10 @@ from eiv.training.settings import settings_for
 _MOST_ROWS = 3000  # that cosines learn from; of a larger table they are taken where they do better than layers
 _MOST_HELD_OUT, _HELD_OUT = 1000, 0.1  # rows that a trial is decided by
 _VERY_STRONG = 5.0  # nats: evidence by Kass and Raftery, Journal of the American Statistical Association 90 (1995) 773
+_CLEARLY, _SURE = 0.02, 2.0  # nats per label that ignoring errors has to gain, as intervals 2 % narrower do; sigmas
 _FACTORS, _BETWEEN = (0.5, 0.0), (0.25,)  # of the stated errors, that they are compared with; and if these do better
 
+Array = NDArray[np.float64]
 Progress = Callable[[float], None] | None
 
 
@@ -29,31 +32,50 @@ def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Prog
     if settings_for(specs[0].arguments, len(tables[0].x), n_noisy).network != "cosine":
         return fit_stack(specs, tables, on_progress)
     if specs[0].arguments.get("network") in (None, "auto") and len(tables[0].x) > _MOST_ROWS:
-        return [_by_trial(spec, table) for spec, table in zip(specs, tables, strict=True)]
+        parts = [_part(on_progress, i, len(specs)) for i in range(len(specs))]
+        return [_by_trial(*each) for each in zip(specs, tables, parts, strict=True)]
     models = fit_stack(specs, tables, on_progress)
     return [_borne_out(*parts) for parts in zip(specs, tables, models, strict=True)]
 
 
-def _by_trial(spec: Spec, table: Table) -> FittedModel:
-    """Either kind of network, by the density of labels of rows that neither has seen.
+def _by_trial(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
+    """Cosines or layers, by the density of labels of rows that neither has seen; or layers that ignore the errors.
 
     Thousands of rows can tell of more than some hundred cosines take up; with large errors in x they do not. Cosines
-    then learn from some of the rows, layers from all but those held out.
+    then learn from some of the rows, layers from all but those held out. Errors are ignored only where labels speak
+    clearly for it: a model that does so knows nothing of f at exact inputs.
     """
     order = np.random.default_rng(spec.seed).permutation(len(table.x))
     n_held_out = min(_MOST_HELD_OUT, round(_HELD_OUT * len(order)))
     held_out, rest = table.take(order[:n_held_out]), order[n_held_out:]
-    (cosines,) = fit_models([spec.given(network="cosine")], [table.take(rest[:_MOST_ROWS])])
-    decided = spec.given(network="paper", x_err_factor=cosines.settings.x_err_factor)
-    (layers,) = fit_stack([decided], [table.take(rest)])
-    return max(layers, cosines, key=lambda model: _log_density(model, held_out))
+    (cosines,) = fit_models([spec.given(network="cosine")], [table.take(rest[:_MOST_ROWS])], _part(on_progress, 0, 3))
+    factor = cosines.settings.x_err_factor
+
+    def layers(i: int, factor: float) -> FittedModel:
+        decided = spec.given(network="paper", x_err_factor=factor)
+        return fit_stack([decided], [table.take(rest)], _part(on_progress, i, 3))[0]
+
+    best = max(layers(1, factor), cosines, key=lambda model: _log_densities(model, held_out).mean())
+    if factor and spec.arguments.get("x_err_factor") in (None, "auto"):
+        ignoring = layers(2, 0.0)
+        gain = _log_densities(ignoring, held_out) - _log_densities(best, held_out)
+        if gain.mean() - _SURE * gain.std() / len(gain) ** 0.5 > _CLEARLY:
+            why = f"with these {_size(0.0)}, labels of rows held out are more probable, each by {gain.mean():.0%}"
+            _warn_of_errors(why, 0.0, True)
+            return ignoring
+    return best
 
 
-def _log_density(model: FittedModel, table: Table) -> float:
-    """The mean logarithm of the density of labels, each normal about its prediction."""
+def _part(on_progress: Progress, i: int, n: int) -> Progress:
+    """Hears of the progress of the i-th of n parts."""
+    return None if on_progress is None else lambda done: on_progress((i + done) / n)
+
+
+def _log_densities(model: FittedModel, table: Table) -> Array:
+    """The logarithms of the densities of labels, each normal about its prediction."""
     found = model.predict(table.x, table.x_err, table.y_err, keep_draws=False)
     y = table.y if model.names.has_columns else table.y[:, 0]
-    return float(stats.norm.logpdf(y, found.mean, found.total).mean())
+    return np.asarray(stats.norm.logpdf(y, found.mean, found.total))
 
 
 def _borne_out(spec: Spec, table: Table, model: FittedModel) -> FittedModel:
@@ -66,17 +88,26 @@ def _borne_out(spec: Spec, table: Table, model: FittedModel) -> FittedModel:
         return model
     found |= _evidence(spec, table, _BETWEEN)
     factor = max(found, key=lambda each: found[each])
-    size = f"taken as {factor:g} of what is stated" if factor else "ignored"
     is_open = spec.arguments.get("x_err_factor") in (None, "auto")
-    taken = f"So they are {size}, here and in predictions; x_err_factor=1 takes them as stated. "
+    why = (
+        f"with these {_size(factor)}, the labels would be more probable, by a factor of e^{found[factor] - stated:.0f}"
+    )
+    _warn_of_errors(why, factor, is_open)
+    return fit_stack([spec.given(x_err_factor=factor)], [table])[0] if is_open else model
+
+
+def _size(factor: float) -> str:
+    return f"taken as {factor:g} of what is stated" if factor else "ignored"
+
+
+def _warn_of_errors(why: str, factor: float, is_taken: bool) -> None:
+    taken = f"So they are {_size(factor)}, here and in predictions; x_err_factor=1 takes them as stated. "
     warnings.warn(
-        f"The labels contradict the errors of X: with these {size}, the labels would be more probable, by a factor of "
-        f"e^{found[factor] - stated:.0f}. {taken if is_open else ''}Check their units, and whether they are standard "
-        "deviations, not limits or twice that; errors that several columns share need covariances.",
+        f"The labels contradict the errors of X: {why}. {taken if is_taken else ''}Check their units, and whether they "
+        "are standard deviations, not limits or twice that; errors that several columns share need covariances.",
         SuspiciousErrorWarning,
         stacklevel=2,
     )
-    return fit_stack([spec.given(x_err_factor=factor)], [table])[0] if is_open else model
 
 
 def _evidence(spec: Spec, table: Table, factors: Sequence[float]) -> dict[float, float]:

@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from eiv import validation as v
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import Purpose, Streams, network_seeds
 from eiv.engine.workers import n_workers, run_tasks
-from eiv.inputs import PRIORS, FlatPrior, InputPrior, LearnedPrior, Rows, ZetaDraws, ZetaPosterior
+from eiv.inputs import PRIORS, FlatPrior, InputPrior, LearnedPrior, MixturePrior, Rows, ZetaDraws, ZetaPosterior
 from eiv.inputs.errors import standard_deviations, times
 from eiv.inputs.rows import stack_rows
 from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
@@ -132,6 +132,16 @@ class _Member:
     def seeds(self) -> list[SeedSequence]:
         return network_seeds(self.spec.seed, self.settings.n_networks)
 
+    @cached_property
+    def halves(self) -> list[ZetaPosterior]:
+        """The rows' zetas as the priors that halves of the rows have would have them; none where none was learned."""
+        learned = input_prior_of(self.settings.input_prior, self.settings.error_model)
+        if not isinstance(learned, LearnedPrior) or not isinstance(self.prior, MixturePrior):
+            return []
+        errors = times(self.table.x_err, self.settings.x_err_factor)
+        priors = learned.halves(self.prior, torch.tensor(self.table.x), torch.tensor(errors), MEMBERS)
+        return [standardised_zetas(prior, self.x_scaler, self.table.x, errors) for prior in priors]
+
     def fitted(self, posterior: WeightPosterior, likelihood: Likelihood, losses: Tensor) -> FittedModel:
         table, n_networks = self.table, posterior.stack.n_networks
         known = np.zeros(table.y.shape[1]) if table.y_err is None else v.median_above_zero(table.y_err)
@@ -222,7 +232,7 @@ def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], 
     def fit(member: _Member, seed: SeedSequence, place: int, report: Report | None) -> Fitted:
         known = likelihood.state["y_noise"][place] if likelihood.is_fixed else None
         posterior = new_posterior(settings, n_x, n_y, [seed] * MEMBERS, device)
-        return fit_by_evidence(posterior, member.rows, _number(seed), known, reported(report))
+        return fit_by_evidence(posterior, member.rows, _number(seed), known, reported(report), member.halves)
 
     def reported(report: Report | None) -> Callable[[int, Tensor, Tensor], None]:
         def on_round(done: int, loss: Tensor, y_noise: Tensor) -> None:
@@ -242,7 +252,9 @@ def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], 
         courses = torch.stack([each.course for each in (first, *others)], dim=1).repeat_interleave(MEMBERS, dim=1)
         joined = first.posterior.join([each.posterior for each in others])
         model = member.fitted(joined, new_likelihood(member.settings, y_noise), courses)
-        models.append(replace(model, record=replace(model.record, evidence=first.evidence)))
+        weights = np.concatenate([each.shares for each in (first, *others)])
+        record = replace(model.record, evidence=first.evidence)
+        models.append(replace(model, weights=weights / weights.sum(), record=record))
     return models
 
 

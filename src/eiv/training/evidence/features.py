@@ -17,7 +17,7 @@ from eiv.inputs import ZetaPosterior
 from eiv.inputs.nodes import nodes_of_rule
 from eiv.inputs.zeta import ZetaMixture, ZetaNormal
 
-_TAILS, _TAILS_OF_LINES = 5.0, 3.0  # degrees of freedom of the frequencies: Matern kernels of nu = 5/2 and 3/2
+SMOOTH, ROUGH = (5.0, 3.0), (1.0, 1.0)  # degrees of freedom of frequencies, of all features and along a line
 _LINES = 8  # one frequency in this many belongs to each direction
 _FEWEST_NODES = 16
 _BIAS = 3.0  # prior standard deviation of the constant, in spreads of y
@@ -52,6 +52,17 @@ class Inputs:
         return roots @ roots.mT
 
     @cached_property
+    def widths(self) -> Tensor:
+        """Root mean square over rows and components of the standard deviation of each noisy feature, `m`."""
+        return self._variances.mean((0, 1)).sqrt()
+
+    @property
+    def _variances(self) -> Tensor:
+        """Of the noisy features in each component, `rows x C x m`; rows may be 1."""
+        found = self.covariances
+        return found if found.ndim == self.zeta.means.ndim else found.diagonal(dim1=-2, dim2=-1)
+
+    @cached_property
     def centres(self) -> Tensor:
         """E zeta, `rows x n_x`."""
         return torch.einsum("rk,rki->ri", self.weights, self.zeta.means)
@@ -59,10 +70,7 @@ class Inputs:
     @cached_property
     def squares(self) -> Tensor:
         """E |zeta|^2, `rows`."""
-        variances = self.covariances
-        if variances.ndim > self.zeta.means.ndim:
-            variances = variances.diagonal(dim1=-2, dim2=-1)
-        of_components = self.zeta.means.square().sum(-1) + variances.sum(-1)
+        of_components = self.zeta.means.square().sum(-1) + self._variances.sum(-1)
         return (self.weights * of_components).sum(-1)
 
     def __len__(self) -> int:
@@ -158,6 +166,8 @@ class Family:
         n_directions: R.
         n_frequencies: D.
         seed: of the frequencies.
+        tails: twice the nu of the Matern kernels, of all features and along a line: `SMOOTH` as above, or `ROUGH`, with
+            nu = 1/2, whose functions are nowhere smooth.
 
     """
 
@@ -166,6 +176,7 @@ class Family:
     n_directions: int
     n_frequencies: int
     seed: int
+    tails: tuple[float, float] = SMOOTH
 
     @property
     def n_values(self) -> int:
@@ -189,9 +200,10 @@ class Family:
         n = self.n_frequencies - self.n_directions * on_line
         sequence = torch.quasirandom.SobolEngine(self.n_inputs + 1, scramble=True, seed=self.seed)
         levels = sequence.draw(n, dtype=torch.float64).clamp(1e-9, 1 - 1e-9).numpy()
-        stretch = np.sqrt(_TAILS / stats.chi2.ppf(levels[:, :1], _TAILS))
+        of_all, of_lines = self.tails
+        stretch = np.sqrt(of_all / stats.chi2.ppf(levels[:, :1], of_all))
         middles = (np.arange(on_line) + 0.5) / max(1, on_line)
-        lines = stats.t.ppf(0.5 + middles / 2, _TAILS_OF_LINES)  # a cosine does not know the sign
+        lines = stats.t.ppf(0.5 + middles / 2, of_lines)  # a cosine does not know the sign
         return torch.as_tensor(stretch * stats.norm.ppf(levels[:, 1:])).to(like), torch.as_tensor(lines).to(like)
 
     def frequencies(self, values: Values, draws: Draws) -> Tensor:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from eiv.inputs import Rows
+from eiv.inputs import Rows, ZetaPosterior
 from eiv.posteriors import WeightPosterior
+from eiv.training.evidence.explanations import explanations
 from eiv.training.evidence.features import Family, Inputs
-from eiv.training.evidence.pool import pool_of
+from eiv.training.evidence.pool import MEMBERS, pool_of
 from eiv.training.evidence.search import Found, plain_search, rows_of_search, search
 from eiv.training.evidence.solution import Labels, solve
 
@@ -25,6 +28,7 @@ class Fitted:
     Attributes:
         posterior: of their weights.
         y_noise: `S x n_y`, sigma_y.
+        shares: `S`, of each network in the pool.
         course: of the negative evidence in nats per row, a number for each round of the search.
         evidence: the logarithm of the density of the labels that the kernel was found from, by `evidence_of`.
 
@@ -32,6 +36,7 @@ class Fitted:
 
     posterior: WeightPosterior
     y_noise: Tensor
+    shares: NDArray[np.float64]
     course: Tensor
     evidence: float
 
@@ -58,6 +63,7 @@ def fit_by_evidence(
     seed: int,
     known_noise: Tensor | None,
     on_round: Callable[[int, Tensor, Tensor], None],
+    halves: Sequence[ZetaPosterior] = (),
 ) -> Fitted:
     r"""Fit a pool of networks of cosines: their kernels and sigma_y, then their weights.
 
@@ -70,6 +76,7 @@ def fit_by_evidence(
         seed: of the frequencies.
         known_noise: sigma_y where it is known, `n_y`.
         on_round: hears of each round that is done, with the loss and sigma_y.
+        halves: zeta given x for all rows, by a prior of its own for each network; none where the prior is known.
 
     Returns:
         The posterior, sigma_y and the course of the search.
@@ -79,18 +86,29 @@ def fit_by_evidence(
     inputs, labels, family, known = _problem(rows, n_frequencies, seed, known_noise)
     found = search(inputs, labels, family, known, on_round)
     some = rows_of_search(labels, seed)
-    members = pool_of(found, inputs.take(some), labels.take(some), known)
-    if len(some) < len(labels.y) or n_frequencies > family.n_frequencies:
-        members = _with_all_rows(found, members, inputs, labels, n_frequencies)
+    own = [Inputs(zeta.to(labels.y.device, torch.float64)) for zeta in halves] or [inputs] * MEMBERS
+    members: list[Found] = []
+    shares: list[float] = []
+    few = inputs.take(some), labels.take(some)
+    for each in explanations(found, *few, known, MEMBERS // 2):
+        pool = pool_of(each.found, *few, known, 2 * each.n_pairs)
+        theirs = own[len(members) : len(members) + len(pool)]
+        members += _with_all_rows(each.found, pool, inputs, theirs, labels, n_frequencies)
+        shares += [each.share / len(pool)] * len(pool)
     _take_over(posterior, members)
     y_noise = torch.stack([member.family.values(member.flat).log_noise.exp() for member in members])
-    return Fitted(posterior, y_noise, y_noise.new_tensor(found.course), found.plain)
+    return Fitted(posterior, y_noise, np.array(shares), y_noise.new_tensor(found.course), found.plain)
 
 
 def _with_all_rows(
-    best: Found, members: Sequence[Found], inputs: Inputs, labels: Labels, n_frequencies: int
+    best: Found,
+    members: Sequence[Found],
+    inputs: Inputs,
+    own: Sequence[Inputs],
+    labels: Labels,
+    n_frequencies: int,
 ) -> list[Found]:
-    """The weights of all frequencies from all rows, where the kernels were found with fewer of either."""
+    """The weights of all frequencies from all rows: the kernels were found with fewer. Each has its `own` zetas."""
     family, y = replace(best.family, n_frequencies=n_frequencies), labels.y
     draws = family.draws(y)
     spare, of_inputs = (part.mean(0).expand_as(y) for part in (best.solution.spare, best.solution.of_inputs))
@@ -98,8 +116,8 @@ def _with_all_rows(
     if not inputs.is_exact:  # the variances of each row, from the best kernel
         solution = solve(family, family.values(best.flat), draws, inputs, labels, solution)
     return [
-        replace(each, family=family, solution=solve(family, family.values(each.flat), draws, inputs, labels, solution))
-        for each in members
+        replace(each, family=family, solution=solve(family, family.values(each.flat), draws, zetas, labels, solution))
+        for each, zetas in zip(members, own, strict=True)
     ]
 
 

@@ -18,7 +18,7 @@ _STEP = 1e-3  # of a difference that stands for a derivative, in logarithms
 _HALVINGS = 6
 
 
-def pool_of(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | None) -> list[Found]:
+def pool_of(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | None, n_members: int) -> list[Found]:
     r"""Kernels and sigma_y that stand for all that the rows allow (Laplace's approximation), with their weights.
 
     .. math:: h \sim \mathcal{N}\big(\hat h,\ H^{-1}\big), \qquad
@@ -35,18 +35,19 @@ def pool_of(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | 
         inputs: zeta given x for the rows of the search.
         labels: theirs.
         known_noise: sigma_y where it is known, `n_y`.
+        n_members: an even number.
 
     Returns:
-        `MEMBERS` kernels.
+        So many kernels, the two of a pair side by side.
 
     """
     root = _root_of_covariance(found, inputs, labels)
     if known_noise is not None:
         root[-len(known_noise) :] = 0
     random = torch.Generator().manual_seed(found.family.seed)
-    turned = torch.randn(len(root), MEMBERS // 2, generator=random, dtype=torch.float64)
+    turned = torch.randn(len(root), n_members // 2, generator=random, dtype=torch.float64)
     ways = math.sqrt(len(root)) * root @ torch.linalg.qr(turned)[0].to(root)
-    return [_member(found, way, inputs, labels) for way in torch.cat([ways, -ways], 1).T]
+    return [_member(found, sign * way, inputs, labels) for way in ways.T for sign in (1, -1)]
 
 
 def _root_of_covariance(found: Found, inputs: Inputs, labels: Labels) -> Tensor:

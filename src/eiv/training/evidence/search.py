@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from eiv.training.evidence.density import Spare, log_evidence, log_prior
-from eiv.training.evidence.features import Family, Inputs
+from eiv.training.evidence.features import ROUGH, Family, Inputs
 from eiv.training.evidence.solution import Labels, Solution, solve
 
 _ROUNDS = 3  # of a search with the variance from the inputs as it is, and of weights for that variance
@@ -100,6 +100,33 @@ def plain_search(
     start = _start(inputs, labels, family, known_noise, of_line)
     found = _maximised(inputs, labels, family, start, known_noise, of_line, on_round)
     return replace(found, plain=found.evidence)
+
+
+def rougher(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | None) -> Found:
+    """The best kernel whose functions may have steps and kinks, from where the smooth one is."""
+    family, spare = replace(found.family, tails=ROUGH), Spare.alone(found.solution.of_inputs)
+    return _maximised(inputs, labels, family, found.flat, known_noise, spare, _unheard)
+
+
+def washed_out(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | None) -> Found | None:
+    """Short waves in place of noise: what errors of x wash out of the mean of labels is left in their variance.
+
+    There is none to look for where sigma_y is known, or where it already is less than what the errors of x do.
+    """
+    values, of_inputs = found.family.values(found.flat), found.solution.of_inputs + found.solution.spare
+    if known_noise is not None or not bool((values.log_noise.exp().square() > of_inputs.mean(0)).any()):
+        return None
+    family = replace(found.family, n_directions=0)
+    lengths, log_noise = values.log_lengths.clone(), torch.full_like(values.log_noise, math.log(_NOISES[0]))
+    lengths[inputs.noisy] = inputs.widths.log()
+    start = torch.cat([lengths, torch.zeros_like(values.log_size), values.log_slope, log_noise])
+    parts = family, family.values(start), family.draws(labels.y), inputs
+    spare = Spare.of(*parts, solve(*parts, labels))
+    return _maximised(inputs, labels, family, start, known_noise, spare, _unheard)
+
+
+def _unheard(done: int, loss: Tensor, y_noise: Tensor) -> None:
+    """A search that nobody watches."""
 
 
 def rows_of_search(labels: Labels, seed: int) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -88,6 +89,33 @@ def solve(
     return Solution(weights, precision, of_inputs.T, spares.T)
 
 
+def log_density(
+    family: Family, values: Values, draws: Draws, inputs: Inputs, labels: Labels, solution: Solution
+) -> Tensor:
+    r"""The logarithm of the density of the labels of each row, other than those that the weights were found from.
+
+    .. math:: \log \mathcal{N}\big(y_i \,|\, \mu_i^T \hat w,\
+              \sigma_y^2 + y_{err}^2 + \hat w^T \Sigma_i \hat w + \mathrm{tr}\, \Sigma_i C + \mu_i^T C \mu_i\big)
+    """
+    found = torch.zeros_like(labels.y[:, 0])
+    roots = torch.linalg.cholesky(solution.precision)
+    for rows, means, nodes, weights in _RowFeatures(family, values, draws, inputs):
+        for j, (w, root) in enumerate(zip(solution.weights, roots, strict=True)):
+            variance = values.log_noise[j].exp().square() + labels.known[rows, j]
+            variance = variance + (weights * (nodes @ w).square()).sum(-1) + _spare(root, nodes, weights)
+            variance = variance + torch.linalg.solve_triangular(root, means.T, upper=False).square().sum(0)
+            residuals = labels.y[rows, j] - means @ w
+            found[rows] -= 0.5 * (residuals.square() / variance + (2 * math.pi * variance).log())
+    return found
+
+
+def _spare(root: Tensor, nodes: Tensor, weights: Tensor) -> Tensor:
+    """The trace of Sigma C for each row, from the Cholesky root of the inverse of C."""
+    flat = torch.linalg.solve_triangular(root, nodes.flatten(0, 1).T, upper=False)
+    traces: Tensor = (weights * flat.square().sum(0).view_as(weights)).sum(-1)
+    return traces
+
+
 class _Block(NamedTuple):
     """The features of some rows: their means, and how those at the nodes differ from these, with the nodes' weights."""
 
@@ -169,10 +197,7 @@ def _of_output(
             break
     precision = now.information + one
     root = torch.linalg.cholesky(precision)
-    spare = []
-    for _, _, nodes, weights in features:
-        flat = torch.linalg.solve_triangular(root, nodes.flatten(0, 1).T, upper=False)
-        spare.append((weights * flat.square().sum(0).view_as(weights)).sum(-1))
+    spare = [_spare(root, nodes, weights) for _, _, nodes, weights in features]
     return w, precision, now.variances, torch.cat(spare)
 
 
