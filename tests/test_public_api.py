@@ -36,6 +36,7 @@ def test_the_public_names_are_these():
         "Repeats",
         "SuspiciousErrorWarning",
         "TrainingDivergedError",
+        "UnlikeRowsWarning",
         "errors_from_repeats",
         "fit_splits",
         "relative",

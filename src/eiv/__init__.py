@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         relative,
     )
     from eiv.io.modelfile import ModelFileError
-    from eiv.prediction.result import LabelErrorWarning, Prediction
+    from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
     from eiv.regressor import EiVRegressor, fit_splits
     from eiv.training import TrainingDivergedError
 
@@ -38,6 +38,7 @@ __all__ = [
     "Repeats",
     "SuspiciousErrorWarning",
     "TrainingDivergedError",
+    "UnlikeRowsWarning",
     "errors_from_repeats",
     "fit_splits",
     "relative",
@@ -55,6 +56,7 @@ _HOMES = {
     "Repeats": "eiv.inputs",
     "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
+    "UnlikeRowsWarning": "eiv.prediction.result",
     "errors_from_repeats": "eiv.inputs",
     "fit_splits": "eiv.regressor",
     "relative": "eiv.inputs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,12 +117,18 @@ class ModelTable:
         """The prediction of the good rows; an error says where in the file they are."""
         import pandas as pd  # noqa: PLC0415
 
+        from eiv import UnlikeRowsWarning  # noqa: PLC0415
+
         X, X_err = self.inputs(rows, good)
         table: Any = pd.DataFrame(X, columns=list(self.features)) if hasattr(self.model, "feature_names_in_") else X
         known = self.label_errors.values(rows, good)
         y_err: Any = 0.0 if known is None else known  # 0: who asks for labels has read that errors are left out
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # a prediction that is no number is refused
+            with (
+                warnings.catch_warnings(),
+                np.errstate(over="ignore", invalid="ignore"),
+            ):  # what is no number is refused
+                warnings.simplefilter("ignore", UnlikeRowsWarning)  # which is said of the whole table
                 return self.model.predict_distribution(table, X_err=X_err, y_err=y_err, keep_draws=False, budget=budget)
         except ValueError as error:
             raise ValueError(f"{self.source.path}, rows from {self.source.place(rows.first)} on: {error}") from error

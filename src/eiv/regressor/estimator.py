@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
@@ -23,7 +24,7 @@ from eiv.io.onnx import export_onnx
 from eiv.likelihoods import Likelihood, NoiseRule
 from eiv.model import MOST_ZETAS, SAMPLERS, FittedModel, Names
 from eiv.posteriors import WeightPosterior
-from eiv.prediction import Prediction
+from eiv.prediction import Prediction, UnlikeRowsWarning
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Spec, Table, device_of, family_of, input_prior_of
 from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
@@ -31,6 +32,7 @@ from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settin
 __all__ = ["EiVRegressor"]
 
 Array = NDArray[np.float64]
+_MANY_UNLIKE = 0.1  # of the rows; of rows like those of the training well under a hundredth are (docs/method.md)
 
 
 class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -271,7 +273,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             >>> mean, std = EiVRegressor(0.1, epochs=2).fit(X[:, None], y).predict([[0.0]], return_std=True)
 
         """
-        prediction = self.predict_distribution(X, X_err=X_err, keep_draws=False)
+        prediction = self._distribution(X, X_err, keep_draws=False)
         return (prediction.mean, prediction.std) if return_std else prediction.mean
 
     def predict_distribution(
@@ -301,24 +303,17 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Returns:
             A `Prediction`.
 
+        Warns:
+            UnlikeRowsWarning: where more than a tenth of the rows are unlike the training rows; `Prediction.unlike`
+                says which.
+
         Examples:
             >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
             >>> EiVRegressor(0.1, epochs=2).fit(X[:, None], y).predict_distribution([[0.0], [1.0]])
             Prediction(rows=2, outputs=1, draws=500)
 
         """
-        check_is_fitted(self, "model_")
-        v.check_option("method", method, tuple(SAMPLERS))
-        for name in ("n_theta", "n_zeta"):
-            v.check(name, getattr(self, name), self._constraints[name])
-        x, errors, index = self._check_rows(X, X_err)
-        known = None if y_err is None else v.check_y_err(y_err, (len(x), self.n_outputs_), self.model_.names.outputs)
-        n_draws = self._n_draws
-        if errors.any() and n_draws[1] < 2:
-            raise ValueError("n_zeta must be at least 2 to predict inputs that have errors, got 1.")
-        return self.model_.predict(
-            x, errors, known, n_draws=n_draws, method=method, keep_draws=keep_draws, budget=budget, index=index
-        )
+        return self._distribution(X, X_err, y_err, method=method, keep_draws=keep_draws, budget=budget)
 
     def draw_zeta(self, X: Any, n_draws: int, X_err: Any = None, random_state: int | None = None) -> Array:
         r"""Draw true inputs given the measured ones, in the units of X: what an exported network is to be evaluated at.
@@ -578,6 +573,41 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         x: Array = _named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
         return x, self._errors_at_predict(X_err, len(x)), index
+
+    def _distribution(
+        self,
+        X: Any,
+        X_err: Any,
+        y_err: Any = None,
+        *,
+        method: str = "unbiased",
+        keep_draws: bool | None = None,
+        budget: bool = False,
+    ) -> Prediction:
+        """What the methods that predict have in common; a warning of it points to who calls these."""
+        check_is_fitted(self, "model_")
+        v.check_option("method", method, tuple(SAMPLERS))
+        for name in ("n_theta", "n_zeta"):
+            v.check(name, getattr(self, name), self._constraints[name])
+        x, errors, index = self._check_rows(X, X_err)
+        known = None if y_err is None else v.check_y_err(y_err, (len(x), self.n_outputs_), self.model_.names.outputs)
+        n_draws = self._n_draws
+        if errors.any() and n_draws[1] < 2:
+            raise ValueError("n_zeta must be at least 2 to predict inputs that have errors, got 1.")
+        found = self.model_.predict(
+            x, errors, known, n_draws=n_draws, method=method, keep_draws=keep_draws, budget=budget, index=index
+        )
+        cloud, unlike = self.model_.cloud, found.unlike
+        if cloud is not None and unlike is not None and unlike.mean() > _MANY_UNLIKE:
+            first = int(unlike.argmax())
+            warnings.warn(
+                f"{unlike.sum():,} of {len(unlike):,} rows of X are unlike the training rows (first: row {first}, "
+                f"{cloud.words(x[first], self.model_.names.features)}): what is predicted there rests on the form of "
+                "the network more than on data. predict_distribution(X).unlike says which rows these are.",
+                UnlikeRowsWarning,
+                stacklevel=3,
+            )
+        return found
 
     def _spec(self) -> Spec:
         return Spec(self.get_params(deep=False), int(check_random_state(self.random_state).randint(2**31)))
