@@ -17,6 +17,7 @@ from eiv.cli.app import app, check_output, console, errors, interruptible, print
 
 if TYPE_CHECKING:
     from eiv.cli.modeltable import ModelTable
+    from eiv.inputs import InputPrior
     from eiv.io.tables import Rows
 
 _PARTS = ("mean", "std", "epistemic", "aleatoric", "noise", "total", "low", "high")
@@ -47,6 +48,14 @@ def predict(
             "needs. noise and total take it in.",
         ),
     ] = None,
+    input_prior: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Where the true inputs of these rows lie, if they are of another population than the training rows: "
+            "normal or mixture, learned from the rows of DATA and their errors, or flat; by default as in the fit.",
+        ),
+    ] = None,
     level: Annotated[float, typer.Option(help="Probability of the interval from low to high.")] = 0.95,
     of: Annotated[
         str, typer.Option(help="What low and high are for: function, the curve at the true input; label, a measured y.")
@@ -69,6 +78,7 @@ def predict(
     with interruptible(out, force):
         from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
         from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
+        from eiv.cli.population import Population  # noqa: PLC0415
         from eiv.io.tables import TableWriter, open_table  # noqa: PLC0415
         from eiv.io.tables.writing import with_columns  # noqa: PLC0415
         from eiv.validation import check_level  # noqa: PLC0415
@@ -78,7 +88,10 @@ def predict(
         check_level("--level", level)
         check_output(out, force, data, model_file)
         source = open_table(data, separator, decimal)
-        predictor = Predictor(ModelTable.opened(model_file, source, x_err, y_err), level, of, drop_missing)  # type: ignore[arg-type]
+        model_table = ModelTable.opened(model_file, source, x_err, y_err)
+        population = None if input_prior is None else Population.of(input_prior, model_table, drop_missing)
+        prior = None if population is None else population.prior
+        predictor = Predictor(model_table, level, of, drop_missing, prior)  # type: ignore[arg-type]
         clash = [name for name in predictor.names(prefix) if name in source.columns]
         if clash:
             raise ValueError(
@@ -98,6 +111,8 @@ def predict(
             console.print(printable(label_errors), highlight=False)
         if unlike.count:
             show_warning(unlike.sentence(n_rows - n_empty))
+        if population is not None:
+            console.print(printable(population.words), highlight=False)
         left = f", {n_empty:,} of them without a prediction" if n_empty else ""
         words = rows_in_words(source, n_rows, f"{n_rows - n_empty:,} predicted", n_empty)
         console.print(printable(words), highlight=False)
@@ -132,6 +147,7 @@ class Predictor:
     level: float
     of: Literal["function", "label"]
     drop_missing: bool
+    input_prior: InputPrior | None = None
 
     def names(self, prefix: str) -> list[str]:
         """The names of the new columns; a model from a file of an earlier version says nothing of unlike rows."""
@@ -152,7 +168,7 @@ class Predictor:
             table["unlike"] = np.full(len(rows), None, dtype=object)  # a truth value that may be missing
         if not good.any():
             return table, UnlikeRows()
-        p = self.table.predict(rows, good)
+        p = self.table.predict(rows, good, input_prior=self.input_prior)
         low, high = p.interval(self.level, of=self.of)
         parts = {name: getattr(p, name) for name in _PARTS[:-2]} | {"low": low, "high": high}
         for i, label in enumerate(self._outputs()):
