@@ -86,6 +86,8 @@ def explain(
         (chosen, n_read), good = _row(table, row), np.ones(1, dtype=bool)
         if table.label_errors.left_out:
             show_warning(table.label_errors.left_out)
+        if table.words_on_factor:
+            show_warning(table.words_on_factor)
         found = table.predict(chosen, good)
         cloud = table.model.model_.cloud
         if cloud is not None and found.unlike is not None and found.unlike[0]:

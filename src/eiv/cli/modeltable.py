@@ -87,6 +87,13 @@ class ModelTable:
         """The columns that the model reads."""
         return (*self.features, *(self.spec.columns if self.spec else ()), *self.label_errors.columns)
 
+    @property
+    def words_on_factor(self) -> str:
+        """That stated errors of X are not taken as they are; empty where they are."""
+        from eiv.report.words import factor_sentence  # noqa: PLC0415
+
+        return factor_sentence(self.model.x_err_factor_, self.model.x_err_factor)
+
     def numbers(self, rows: Rows) -> dict[str, Array]:
         """The columns that the model reads, as numbers."""
         return {name: rows.numbers(name) for name in self.columns}

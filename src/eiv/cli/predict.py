@@ -109,6 +109,8 @@ def predict(
             show_warning(label_errors.left_out)
         elif str(label_errors):
             console.print(printable(label_errors), highlight=False)
+        if model_table.words_on_factor:
+            show_warning(model_table.words_on_factor)
         if unlike.count:
             show_warning(unlike.sentence(n_rows - n_empty))
         if population is not None:

@@ -21,7 +21,7 @@ from eiv.report.provenance import header_lines, held_out_scores, output_names, s
 from eiv.report.ranges import Ranges
 from eiv.report.sample import Sample, predict
 from eiv.report.sections import LabelError, Output
-from eiv.report.words import counted, coverage_verdict, number, percent, verdict
+from eiv.report.words import counted, coverage_verdict, factor_sentence, number, percent, verdict
 
 if TYPE_CHECKING:
     from eiv import EiVRegressor
@@ -77,7 +77,7 @@ def write_model_page(
         version=eiv.__version__,
         subject=_subject(sample),
         summary=_summary(model, header, outputs, sample, where),
-        notice=_notice(header, outputs, sample),
+        notice=_notice(model, header, outputs, sample),
         sections=[*parts, _provenance(header, provenance)],
     )
 
@@ -201,10 +201,11 @@ def _summary(
     return found
 
 
-def _notice(header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample | None) -> str:
+def _notice(model: EiVRegressor, header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample | None) -> str:
+    found = list(filter(None, [factor_sentence(model.x_err_factor_, model.x_err_factor)]))
     if sample is None:
-        return ""
-    found = [output.label_error.sentence for output in outputs if output.label_error.of_rows is None][:1]
+        return " ".join(found)
+    found += [output.label_error.sentence for output in outputs if output.label_error.of_rows is None][:1]
     if all(output.labels is None for output in outputs):
         found.append(
             f"{sample.name} holds no labels of {', '.join(output.name for output in outputs)}, so nothing is "
