@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
     from eiv.regressor import EiVRegressor, fit_splits
     from eiv.training import TrainingDivergedError
+    from eiv.training.neighbours import MissedCurveWarning
 
 __version__ = "0.1.0"
 
@@ -31,6 +32,7 @@ __all__ = [
     "FlatPrior",
     "LabelErrorWarning",
     "LearnedPrior",
+    "MissedCurveWarning",
     "MixturePrior",
     "ModelFileError",
     "NormalPrior",
@@ -49,6 +51,7 @@ _HOMES = {
     "FlatPrior": "eiv.inputs",
     "LabelErrorWarning": "eiv.prediction.result",
     "LearnedPrior": "eiv.inputs",
+    "MissedCurveWarning": "eiv.training.neighbours",
     "MixturePrior": "eiv.inputs",
     "ModelFileError": "eiv.io.modelfile",
     "NormalPrior": "eiv.inputs",

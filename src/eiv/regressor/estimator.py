@@ -28,6 +28,7 @@ from eiv.posteriors import WeightPosterior
 from eiv.prediction import Prediction, UnlikeRowsWarning
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Spec, Table, device_of, family_of, input_prior_of
+from eiv.training.neighbours import warn_of_missed_curves
 from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
 __all__ = ["EiVRegressor"]
@@ -246,6 +247,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         Warns:
             SuspiciousErrorWarning: where an error may be right but hardly is; see `eiv.inputs.plausible`.
+            MissedCurveWarning: where labels of neighbouring rows agree far better than sigma_y says; see
+                `eiv.training.neighbours`. Not where `epochs` is given.
 
         Examples:
             >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
@@ -254,6 +257,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         table = self._check_table(X, y, X_err, y_err)
         (self.model_,) = fit_models([self._spec()], [table])
+        if self.epochs is None:  # a training that is cut short may leave the curve for later
+            warn_of_missed_curves([self.model_], [table], stacklevel=2)
         return self
 
     @overload
