@@ -31,6 +31,7 @@ SECONDS_OF_SLOW = 3600  # after which a test marked `slow` fails; `timeout` in p
 
 # Folders and files without numbers that could depend on the CPU, or whose numbers others test; the rest is `numerical`.
 _NOT_NUMERICAL = {
+    "cli",
     "datasets",
     "fuzz",
     "gpu",
@@ -58,7 +59,7 @@ _NOT_NUMERICAL = {
 # left out where it is missing; a test in another file says itself what it needs. See CONTRIBUTING.md.
 FILES_THAT_NEED = {
     "typer": [
-        *("paper/*", "studies/*", "scenarios.py", "test_benchmarks.py", "test_cli*.py", "test_diagnostics.py"),
+        *("cli/*", "paper/*", "studies/*", "scenarios.py", "test_benchmarks.py", "test_cli*.py", "test_diagnostics.py"),
         *("test_examples.py", "test_model_report.py", "test_public_api.py", "test_readme.py"),
     ],
     "pyarrow": ["fuzz/*", "test_table*.py"],

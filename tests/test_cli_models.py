@@ -27,7 +27,7 @@ from test_cli import run  # noqa: F401  (a fixture)
 from test_modelfile import altered, forged
 
 QUICK = ("--recipe", "paper", "--set", "epochs=3", "--set", "hidden_units=8", "--set", "n_theta=10")
-PARTS = ["mean", "std", "epistemic", "aleatoric", "noise", "total", "low", "high"]
+PARTS = ["mean", "std", "epistemic", "aleatoric", "noise", "total", "low", "high", "likeness", "unlike"]
 
 
 def rows(n=80):

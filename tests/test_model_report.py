@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from eiv import EiVRegressor, SuspiciousErrorWarning
-from eiv.cli import report as report_command
+from eiv.cli import modeltable
 from eiv.io.modelfile import read_header
 from eiv.io.tables import reading
 from eiv.metrics import calibration_curve, rmse
@@ -245,7 +245,7 @@ def test_the_command(model, run, monkeypatch):  # noqa: F811
 
 @pytest.mark.usefixtures("unrendered")
 def test_of_a_large_table_rows_are_chosen_evenly(model, run, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(report_command, "_MOST_ROWS", 30)
+    monkeypatch.setattr(modeltable, "_MOST_ROWS", 30)
     monkeypatch.setattr(reading, "_BLOCK", 600)
     data = pd.read_csv("d.csv")
     data.loc[4, "length"], data.loc[8, "mass"] = np.nan, np.nan

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
         relative,
     )
     from eiv.io.modelfile import ModelFileError
-    from eiv.prediction.result import LabelErrorWarning, Prediction
+    from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
     from eiv.regressor import EiVRegressor, fit_splits
     from eiv.training import TrainingDivergedError
+    from eiv.training.neighbours import MissedCurveWarning
 
 __version__ = "0.1.0"
 
@@ -31,6 +32,7 @@ __all__ = [
     "FlatPrior",
     "LabelErrorWarning",
     "LearnedPrior",
+    "MissedCurveWarning",
     "MixturePrior",
     "ModelFileError",
     "NormalPrior",
@@ -38,6 +40,7 @@ __all__ = [
     "Repeats",
     "SuspiciousErrorWarning",
     "TrainingDivergedError",
+    "UnlikeRowsWarning",
     "errors_from_repeats",
     "fit_splits",
     "relative",
@@ -48,6 +51,7 @@ _HOMES = {
     "FlatPrior": "eiv.inputs",
     "LabelErrorWarning": "eiv.prediction.result",
     "LearnedPrior": "eiv.inputs",
+    "MissedCurveWarning": "eiv.training.neighbours",
     "MixturePrior": "eiv.inputs",
     "ModelFileError": "eiv.io.modelfile",
     "NormalPrior": "eiv.inputs",
@@ -55,6 +59,7 @@ _HOMES = {
     "Repeats": "eiv.inputs",
     "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
+    "UnlikeRowsWarning": "eiv.prediction.result",
     "errors_from_repeats": "eiv.inputs",
     "fit_splits": "eiv.regressor",
     "relative": "eiv.inputs",

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import network_seeds
-from eiv.inputs import InputPrior, ZetaPosterior
+from eiv.inputs import InputPrior, TrainingCloud, ZetaPosterior
 from eiv.inputs.errors import times
 from eiv.inputs.own import standardised
 from eiv.likelihoods import Likelihood
@@ -110,6 +110,7 @@ class FittedModel:
         n_outputs: n_y.
         names: of features and outputs.
         record: of the training.
+        cloud: where the training rows lie; None where an older file does not say.
 
     Examples:
         >>> from eiv import EiVRegressor
@@ -134,6 +135,7 @@ class FittedModel:
     n_outputs: int
     names: Names
     record: Record
+    cloud: TrainingCloud | None = None
 
     def __post_init__(self) -> None:
         """Refuse weights that are no shares."""
@@ -214,6 +216,7 @@ class FittedModel:
         shares = self._shares(x, errors, n_theta, n_zeta) if budget else None
         labels = self.likelihood.labels(self.y_scaler.scale, mean.shape, y_err, self.pool)
         known_of_fit = self.record.y_err_median
+        likeness = None if self.cloud is None else self.cloud.likeness(x, errors)
 
         def shaped(values: NDArray[Any]) -> NDArray[Any]:
             return values if self.names.has_columns else values[..., 0]
@@ -230,6 +233,8 @@ class FittedModel:
             feature_names=self.names.features,
             y_err_of_fit=known_of_fit if y_err is None and known_of_fit.any() else None,
             labels=labels if self.names.has_columns else labels[:, 0],
+            likeness=likeness,
+            unlike_below=None if self.cloud is None else self.cloud.level,
         )
 
     def draw_zeta(self, x: Array, errors: Array, n_draws: int, random: np.random.Generator) -> Array:

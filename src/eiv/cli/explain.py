@@ -86,7 +86,14 @@ def explain(
         (chosen, n_read), good = _row(table, row), np.ones(1, dtype=bool)
         if table.label_errors.left_out:
             show_warning(table.label_errors.left_out)
-        predictions = single_outputs(table.predict(chosen, good))
+        if table.words_on_factor:
+            show_warning(table.words_on_factor)
+        found = table.predict(chosen, good)
+        cloud = table.model.model_.cloud
+        if cloud is not None and found.unlike is not None and found.unlike[0]:
+            words = cloud.words(table.inputs(chosen, good)[0][0], table.features)
+            show_warning(f"The row is unlike the training rows ({words}).")
+        predictions = single_outputs(found)
         table.model.set_params(n_theta=max(_THETAS, table.model.settings_.n_theta))
         drawn = single_outputs(table.predict(chosen, good, budget=True))
         known = table.label_errors.values(chosen, good)

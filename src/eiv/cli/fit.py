@@ -124,6 +124,7 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
     from eiv.cli.data import TrainingTable  # noqa: PLC0415
     from eiv.cli.options import FitOptions  # noqa: PLC0415
     from eiv.io.tables import open_table  # noqa: PLC0415
+    from eiv.report.words import factor_sentence  # noqa: PLC0415
 
     options = FitOptions.of(given, config)
     if out is None:
@@ -149,6 +150,9 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
     final.save(out, notes)  # before anything more is printed: whoever reads that may have gone
     if scores is not None:
         _show_scores(scores, table)
+    taken = factor_sentence(final.x_err_factor_, final.x_err_factor)
+    if taken:
+        console.print(taken, highlight=False)
     console.print(f"Model: {printable(out)}   ({time.perf_counter() - started:.0f} s)", highlight=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,12 @@ if TYPE_CHECKING:
     from eiv import EiVRegressor, Prediction
     from eiv.cli.data import Missing
     from eiv.cli.labelerrors import LabelErrors
+    from eiv.inputs import InputPrior
     from eiv.io.tables import ErrorSpec, Rows, Source
+    from eiv.report import Sample
 
 Array = NDArray[np.float64]
+_MOST_ROWS = 10_000  # that a page looks at, or that tell of a population
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,13 @@ class ModelTable:
         """The columns that the model reads."""
         return (*self.features, *(self.spec.columns if self.spec else ()), *self.label_errors.columns)
 
+    @property
+    def words_on_factor(self) -> str:
+        """That stated errors of X are not taken as they are; empty where they are."""
+        from eiv.report.words import factor_sentence  # noqa: PLC0415
+
+        return factor_sentence(self.model.x_err_factor_, self.model.x_err_factor)
+
     def numbers(self, rows: Rows) -> dict[str, Array]:
         """The columns that the model reads, as numbers."""
         return {name: rows.numbers(name) for name in self.columns}
@@ -112,17 +123,48 @@ class ModelTable:
         X_err = None if self.spec is None else self.spec.of(rows)
         return X, X_err[good] if X_err is not None and X_err.ndim == 2 else X_err
 
-    def predict(self, rows: Rows, good: NDArray[np.bool_], budget: bool = False) -> Prediction:
+    def sample(self, drop_missing: bool) -> Sample:
+        """Rows of the table, every k-th of them where there are too many, read a piece at a time."""
+        from eiv.report import Sample  # noqa: PLC0415
+
+        pieces: list[Sample] = []
+        step = 1
+        for rows, good in self.chunks(drop_missing, (*self.columns, *self.labels)):
+            X, X_err = self.inputs(rows, good)
+            y = np.column_stack([rows.numbers(name)[good] for name in self.labels]) if self.labels else None
+            y_err = self.label_errors.values(rows, good)
+            numbers, n_bad = rows.first + 1 + np.flatnonzero(good), len(rows) - len(X)
+            name = self.source.path.name.encode(errors="replace").decode()  # it need not be text
+            pieces.append(Sample(X, X_err, y, numbers, len(X), name, n_bad, y_err=y_err))
+            while (rows.first + len(rows)) / step > _MOST_ROWS:
+                step *= 2
+            pieces = [piece.take((piece.numbers - 1) % step == 0) for piece in pieces]
+        sample = Sample.joined(pieces).with_all_errors()
+        if not len(sample):
+            raise ValueError(f"{self.source.path}: every row holds missing or infinite values.")
+        return sample
+
+    def predict(
+        self, rows: Rows, good: NDArray[np.bool_], budget: bool = False, input_prior: InputPrior | None = None
+    ) -> Prediction:
         """The prediction of the good rows; an error says where in the file they are."""
         import pandas as pd  # noqa: PLC0415
+
+        from eiv import UnlikeRowsWarning  # noqa: PLC0415
 
         X, X_err = self.inputs(rows, good)
         table: Any = pd.DataFrame(X, columns=list(self.features)) if hasattr(self.model, "feature_names_in_") else X
         known = self.label_errors.values(rows, good)
         y_err: Any = 0.0 if known is None else known  # 0: who asks for labels has read that errors are left out
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # a prediction that is no number is refused
-                return self.model.predict_distribution(table, X_err=X_err, y_err=y_err, keep_draws=False, budget=budget)
+            with (
+                warnings.catch_warnings(),
+                np.errstate(over="ignore", invalid="ignore"),
+            ):  # what is no number is refused
+                warnings.simplefilter("ignore", UnlikeRowsWarning)  # which is said of the whole table
+                return self.model.predict_distribution(
+                    table, X_err=X_err, y_err=y_err, keep_draws=False, budget=budget, input_prior=input_prior
+                )
         except ValueError as error:
             raise ValueError(f"{self.source.path}, rows from {self.source.place(rows.first)} on: {error}") from error
 

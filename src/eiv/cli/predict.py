@@ -17,9 +17,11 @@ from eiv.cli.app import app, check_output, console, errors, interruptible, print
 
 if TYPE_CHECKING:
     from eiv.cli.modeltable import ModelTable
+    from eiv.inputs import InputPrior
     from eiv.io.tables import Rows
 
 _PARTS = ("mean", "std", "epistemic", "aleatoric", "noise", "total", "low", "high")
+_OF_ROWS = ("likeness", "unlike")
 
 
 @app.command()
@@ -46,6 +48,14 @@ def predict(
             "needs. noise and total take it in.",
         ),
     ] = None,
+    input_prior: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Where the true inputs of these rows lie, if they are of another population than the training rows: "
+            "normal or mixture, learned from the rows of DATA and their errors, or flat; by default as in the fit.",
+        ),
+    ] = None,
     level: Annotated[float, typer.Option(help="Probability of the interval from low to high.")] = 0.95,
     of: Annotated[
         str, typer.Option(help="What low and high are for: function, the curve at the true input; label, a measured y.")
@@ -62,11 +72,13 @@ def predict(
     """Predict new rows, with the parts of the uncertainty of each.
 
     The columns and the order of the rows are kept; mean, std, epistemic, aleatoric, noise, total, low and high come
-    after them. Files larger than memory go through.
+    after them, and unlike, which is true where a row is unlike the training rows, by its likeness to these. Files
+    larger than memory go through.
     """
     with interruptible(out, force):
         from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
         from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
+        from eiv.cli.population import Population  # noqa: PLC0415
         from eiv.io.tables import TableWriter, open_table  # noqa: PLC0415
         from eiv.io.tables.writing import with_columns  # noqa: PLC0415
         from eiv.validation import check_level  # noqa: PLC0415
@@ -76,24 +88,33 @@ def predict(
         check_level("--level", level)
         check_output(out, force, data, model_file)
         source = open_table(data, separator, decimal)
-        predictor = Predictor(ModelTable.opened(model_file, source, x_err, y_err), level, of, drop_missing)  # type: ignore[arg-type]
+        model_table = ModelTable.opened(model_file, source, x_err, y_err)
+        population = None if input_prior is None else Population.of(input_prior, model_table, drop_missing)
+        prior = None if population is None else population.prior
+        predictor = Predictor(model_table, level, of, drop_missing, prior)  # type: ignore[arg-type]
         clash = [name for name in predictor.names(prefix) if name in source.columns]
         if clash:
             raise ValueError(
                 f"{data} has a column {clash[0]!r} already; use --prefix to give the new columns other names."
             )
-        started, n_rows, n_empty = time.perf_counter(), 0, 0
+        started, n_rows, n_empty, unlike = time.perf_counter(), 0, 0, UnlikeRows()
         with TableWriter(out, source.text_format) as writer, _counting() as count:
-            for rows, table, empty in predictor.tables():
+            for rows, table, empty, found in predictor.tables():
                 known = predictor.table.numbers(rows) if writer.is_parquet else {}
                 writer.write(with_columns(rows.cells, known | {f"{prefix}{name}": table[name] for name in table}))
-                n_rows, n_empty = n_rows + len(rows), n_empty + empty
+                n_rows, n_empty, unlike = n_rows + len(rows), n_empty + empty, unlike.and_then(found)
                 count(n_rows)
         seconds, label_errors = time.perf_counter() - started, predictor.table.label_errors
         if label_errors.left_out and of == "label":
             show_warning(label_errors.left_out)
         elif str(label_errors):
             console.print(printable(label_errors), highlight=False)
+        if model_table.words_on_factor:
+            show_warning(model_table.words_on_factor)
+        if unlike.count:
+            show_warning(unlike.sentence(n_rows - n_empty))
+        if population is not None:
+            console.print(printable(population.words), highlight=False)
         left = f", {n_empty:,} of them without a prediction" if n_empty else ""
         words = rows_in_words(source, n_rows, f"{n_rows - n_empty:,} predicted", n_empty)
         console.print(printable(words), highlight=False)
@@ -104,6 +125,23 @@ def predict(
 
 
 @dataclass(frozen=True)
+class UnlikeRows:
+    """How many rows are unlike the training rows, and words for the first of them."""
+
+    count: int = 0
+    first: str = ""
+
+    def and_then(self, later: UnlikeRows) -> UnlikeRows:
+        """Those of two pieces of a table."""
+        return UnlikeRows(self.count + later.count, self.first or later.first)
+
+    def sentence(self, n_rows: int) -> str:
+        """What to say of them."""
+        are = "row is" if n_rows == 1 else "rows are"
+        return f"{self.count:,} of {n_rows:,} {are} unlike the training rows (first: {self.first})."
+
+
+@dataclass(frozen=True)
 class Predictor:
     """A table, its model, and what is to be predicted."""
 
@@ -111,27 +149,43 @@ class Predictor:
     level: float
     of: Literal["function", "label"]
     drop_missing: bool
+    input_prior: InputPrior | None = None
 
     def names(self, prefix: str) -> list[str]:
-        """The names of the new columns."""
-        return [f"{prefix}{label}{part}" for label in self._outputs() for part in _PARTS]
+        """The names of the new columns; a model from a file of an earlier version says nothing of unlike rows."""
+        of_rows = () if self.table.model.model_.cloud is None else _OF_ROWS
+        return [f"{prefix}{label}{part}" for label in self._outputs() for part in _PARTS] + [
+            f"{prefix}{name}" for name in of_rows
+        ]
 
-    def tables(self) -> Iterator[tuple[Rows, dict[str, Any], int]]:
-        """Pieces of the table, their predictions by column, and how many rows have none."""
+    def tables(self) -> Iterator[tuple[Rows, dict[str, Any], int, UnlikeRows]]:
+        """Pieces of the table, their predictions by column, how many rows have none, and the unlike ones."""
         for rows, good in self.table.chunks(self.drop_missing):
-            yield rows, self._predicted(rows, good), int((~good).sum())
+            table, unlike = self._predicted(rows, good)
+            yield rows, table, int((~good).sum()), unlike
 
-    def _predicted(self, rows: Rows, good: NDArray[np.bool_]) -> dict[str, Any]:
-        table = {name: np.full(len(rows), np.nan) for name in self.names("")}
+    def _predicted(self, rows: Rows, good: NDArray[np.bool_]) -> tuple[dict[str, Any], UnlikeRows]:
+        table: dict[str, Any] = {name: np.full(len(rows), np.nan) for name in self.names("")}
+        if "unlike" in table:
+            table["unlike"] = np.full(len(rows), None, dtype=object)  # a truth value that may be missing
         if not good.any():
-            return table
-        p = self.table.predict(rows, good)
+            return table, UnlikeRows()
+        p = self.table.predict(rows, good, input_prior=self.input_prior)
         low, high = p.interval(self.level, of=self.of)
         parts = {name: getattr(p, name) for name in _PARTS[:-2]} | {"low": low, "high": high}
         for i, label in enumerate(self._outputs()):
             for name, values in parts.items():
                 table[label + name][good] = values.reshape(len(values), -1)[:, i]
-        return table
+        cloud, unlike = self.table.model.model_.cloud, p.unlike
+        if cloud is None or unlike is None:
+            return table, UnlikeRows()
+        table["likeness"][good], table["unlike"][good] = p.likeness, unlike
+        if not unlike.any():
+            return table, UnlikeRows()
+        first = int(unlike.argmax())
+        number = rows.first + 1 + int(np.flatnonzero(good)[first])
+        words = cloud.words(self.table.inputs(rows, good)[0][first], self.table.features)
+        return table, UnlikeRows(int(unlike.sum()), f"row {number:,}, {words}")
 
     def _outputs(self) -> list[str]:
         """What stands before the names of the parts: nothing for one output, its name for several."""

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from eiv.report import Sample
 
 _ENDINGS = (".html", ".htm")
-_MOST_ROWS = 10_000  # that a page looks at
 
 
 @app.command()
@@ -289,7 +288,8 @@ def _of_model(
         if table.label_errors.left_out:
             show_warning(table.label_errors.left_out)
         with errors.status("reading"):
-            sample = _sample(table, drop_missing)
+            sample = replace(table.sample(drop_missing), digest=digest_of(source.path))
+        _check_labels(table, sample)
         model, header = table.model, table.header
     lines = [("page made", time.strftime("%Y-%m-%d"))]
     lines.append(("model file", _with_digest(model_file.name, digest_of(model_file))))
@@ -304,29 +304,6 @@ def _of_model(
 
 def _with_digest(name: str, digest: str) -> str:
     return f"{name}, SHA-256 {digest[:16]}…"
-
-
-def _sample(table: ModelTable, drop_missing: bool) -> Sample:
-    """Rows of the table, every k-th of them where there are too many, read a piece at a time."""
-    from eiv.report import Sample  # noqa: PLC0415
-
-    pieces: list[Sample] = []
-    step = 1
-    for rows, good in table.chunks(drop_missing, (*table.columns, *table.labels)):
-        X, X_err = table.inputs(rows, good)
-        y = np.column_stack([rows.numbers(name)[good] for name in table.labels]) if table.labels else None
-        y_err = table.label_errors.values(rows, good)
-        numbers, n_bad = rows.first + 1 + np.flatnonzero(good), len(rows) - len(X)
-        name = table.source.path.name.encode(errors="replace").decode()  # it need not be text
-        pieces.append(Sample(X, X_err, y, numbers, len(X), name, n_bad, y_err=y_err))
-        while (rows.first + len(rows)) / step > _MOST_ROWS:
-            step *= 2
-        pieces = [piece.take((piece.numbers - 1) % step == 0) for piece in pieces]
-    sample = replace(Sample.joined(pieces).with_all_errors(), digest=digest_of(table.source.path))
-    if not len(sample):
-        raise ValueError(f"{table.source.path}: every row holds missing or infinite values.")
-    _check_labels(table, sample)
-    return sample
 
 
 def _check_labels(table: ModelTable, sample: Sample) -> None:

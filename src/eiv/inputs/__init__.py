@@ -1,5 +1,6 @@
 """What is known of the true input: its error, its prior, and its posterior given the measured x."""
 
+from eiv.inputs.cloud import TrainingCloud
 from eiv.inputs.draws import ZETA_DRAWS, ZetaDraws
 from eiv.inputs.errors import RelativeError, relative
 from eiv.inputs.learned import LearnedPrior
@@ -23,6 +24,7 @@ __all__ = [
     "Repeats",
     "Rows",
     "SuspiciousErrorWarning",
+    "TrainingCloud",
     "ZetaDraws",
     "ZetaMixture",
     "ZetaNormal",

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from eiv.inputs.zeta import ZetaMixture, square_root
 
-__all__ = ["MixturePrior", "component_posteriors"]
+__all__ = ["MixturePrior", "component_posteriors", "squared_distances"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,12 @@ class MixturePrior:
         log_density, mean, covariance = component_posteriors(x, x_err, means, covariances)
         scales = covariance.sqrt() if covariance.ndim == mean.ndim else square_root(covariance)
         return ZetaMixture.of(weights.log() + log_density, mean, scales)
+
+    def distances(self, x: Tensor, x_err: Tensor) -> tuple[Tensor, Tensor]:
+        """The weights q of the components given `x`, `rows x K`, and how far x lies from each: `squared_distances`."""
+        weights, means, covariances = self._checked(x)
+        log_density, squared = squared_distances(x, x_err, means, covariances)
+        return (weights.log() + log_density).softmax(-1), squared
 
     def _checked(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         weights, means, covariances = (
@@ -112,6 +118,42 @@ def component_posteriors(x: Tensor, x_err: Tensor, means: Tensor, covariances: T
     whitened = _times(torch.linalg.inv(root), gap)
     log_density = -0.5 * whitened.square().sum(-1) - root.diagonal(dim1=-2, dim2=-1).log().sum(-1) - constant
     return log_density, x.unsqueeze(-2) - _times(share, gap), posterior
+
+
+def squared_distances(x: Tensor, x_err: Tensor, means: Tensor, covariances: Tensor) -> tuple[Tensor, Tensor]:
+    r"""How far each row lies from each component, in standard deviations of x given the component.
+
+    .. math:: D^2 = (x - m)^T T^{-1} (x - m), \qquad T = V + S
+
+    Args:
+        x: `rows x n_x`.
+        x_err: standard deviations, `rows x n_x`, or covariances S, `rows x n_x x n_x`; rows may be 1.
+        means: m, `K x n_x`.
+        covariances: V, `K x n_x` for variances of independent features, or `K x n_x x n_x`.
+
+    Returns:
+        The logarithm of the density of x but for a constant, `rows x K`; and the squared distances, `rows x K x n_x`
+        with one for each feature where both S and V are diagonal, else `rows x K x 1`.
+
+    Examples:
+        >>> one = torch.ones(1, 1)
+        >>> squared_distances(3 * one, 2 * one, one, 12 * one)[1].item()
+        0.25
+
+    """
+    gap = x.unsqueeze(1) - means  # rows x K x n_x
+    if x_err.ndim == 2 and covariances.ndim == 2:
+        total = covariances + x_err.square().unsqueeze(1)
+        squared = gap.square() / total
+        return -0.5 * (squared.sum(-1) + total.log().sum(-1)), squared
+    noise = (x_err.square().diag_embed() if x_err.ndim == 2 else x_err).unsqueeze(1)
+    root = torch.linalg.cholesky(noise + (covariances.diag_embed() if covariances.ndim == 2 else covariances))
+    if len(root) == 1:
+        whitened = torch.linalg.solve_triangular(root[0], gap.permute(1, 2, 0), upper=False).permute(2, 0, 1)
+    else:
+        whitened = torch.linalg.solve_triangular(root, gap.unsqueeze(-1), upper=False).squeeze(-1)
+    squared = whitened.square().sum(-1, keepdim=True)
+    return -0.5 * squared.squeeze(-1) - root.diagonal(dim1=-2, dim2=-1).log().sum(-1), squared
 
 
 def _times(matrices: Tensor, vectors: Tensor) -> Tensor:

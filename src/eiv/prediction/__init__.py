@@ -1,5 +1,5 @@
 """Predictions: Algorithm 2, the split of the variance, intervals, quantiles and budgets."""
 
-from eiv.prediction.result import LabelErrorWarning, Prediction
+from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
 
-__all__ = ["LabelErrorWarning", "Prediction"]
+__all__ = ["LabelErrorWarning", "Prediction", "UnlikeRowsWarning"]

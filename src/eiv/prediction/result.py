@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["LabelErrorWarning", "Prediction"]
+__all__ = ["LabelErrorWarning", "Prediction", "UnlikeRowsWarning"]
 
 Array = NDArray[np.float64]
 Of = Literal["function", "label"]
@@ -32,6 +32,16 @@ class LabelErrorWarning(UserWarning):
     Examples:
         >>> import warnings
         >>> warnings.simplefilter("ignore", LabelErrorWarning)
+
+    """
+
+
+class UnlikeRowsWarning(UserWarning):
+    """More than a tenth of the rows that are predicted are unlike the training rows (`Prediction.unlike`).
+
+    Examples:
+        >>> import warnings
+        >>> warnings.simplefilter("ignore", UnlikeRowsWarning)
 
     """
 
@@ -60,6 +70,10 @@ class Prediction:
         y_err_of_fit: `n_y`, the median known error of the training labels, where the fit was given errors of its labels
             and this prediction was not: `noise` leaves them out, and what is asked of labels warns.
         labels: how labels scatter about f; None for normal noise.
+        likeness: `rows`, the probability that a row like those of the training lies farther out than this one, its
+            error considered (see `eiv.inputs.TrainingCloud`). None where the model does not know its training rows, as
+            from a file of an earlier version.
+        unlike_below: the likeness below which a row is `unlike` the training rows.
 
     Examples:
         >>> import numpy as np
@@ -88,6 +102,28 @@ class Prediction:
     feature_names: tuple[str, ...] | None = None
     y_err_of_fit: Array | None = None
     labels: Labels | None = None
+    likeness: Array | None = None
+    unlike_below: float | None = None
+
+    @property
+    def unlike(self) -> NDArray[np.bool_] | None:
+        r"""Which rows are unlike the training rows: `rows`; None where nothing is known of these.
+
+        .. math:: \mathrm{likeness} < \frac{1}{20 N}
+
+        By chance, fewer than one of ten tables with as many rows as the training had, N, would hold such a row. What is
+        predicted there rests on the form of the network more than on data.
+
+        Examples:
+            >>> p = Prediction(np.zeros(2), np.ones(2), np.zeros(2), np.ones(2), likeness=np.array([0.3, 1e-9]),
+            ...                unlike_below=1e-4)
+            >>> p.unlike
+            array([False,  True])
+
+        """
+        if self.likeness is None or self.unlike_below is None:
+            return None
+        return np.asarray(self.likeness < self.unlike_below)
 
     @property
     def std(self) -> Array:
@@ -116,11 +152,15 @@ class Prediction:
             feature_names=self.feature_names,
             y_err_of_fit=self.y_err_of_fit,
             labels=None if self.labels is None else self.labels[rows],
+            likeness=None if self.likeness is None else self.likeness[rows],
+            unlike_below=self.unlike_below,
         )
 
     def __repr__(self) -> str:
         draws = "not kept" if self.draws is None else len(self.draws)
-        return f"Prediction(rows={len(self)}, outputs={self._columns(self.mean).shape[1]}, draws={draws})"
+        unlike = self.unlike
+        found = "" if unlike is None or not unlike.any() else f", unlike={int(unlike.sum())}"
+        return f"Prediction(rows={len(self)}, outputs={self._columns(self.mean).shape[1]}, draws={draws}{found})"
 
     def interval(
         self, level: float = 0.95, of: Of = "function", method: Literal["moment", "quantile"] = "moment"
@@ -204,7 +244,8 @@ class Prediction:
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
         """A table with one row per prediction: moments, split of the variance, interval of the function at `level`.
 
-        Several outputs stand side by side under their names.
+        Several outputs stand side by side under their names. Where they are known, `likeness` and `unlike` come last;
+        with several outputs, which share them, under an empty name.
 
         Examples:
             >>> p = Prediction(np.zeros(2), np.ones(2), np.zeros(2), np.ones(2))
@@ -217,12 +258,13 @@ class Prediction:
         low, high = self.interval(level)
         parts = {name: getattr(self, name) for name in ("mean", "std", "epistemic", "aleatoric", "noise", "total")}
         columns = {name: self._columns(value) for name, value in (parts | {"low": low, "high": high}).items()}
+        of_rows = {} if self.unlike is None else {"likeness": self.likeness, "unlike": self.unlike}
         if self.mean.ndim == 1:
-            return pd.DataFrame({name: value[:, 0] for name, value in columns.items()}, index=self.index)
-        table = {
+            return pd.DataFrame({name: value[:, 0] for name, value in columns.items()} | of_rows, index=self.index)
+        table: dict[tuple[str, str], Any] = {
             (output, name): value[:, i] for i, output in enumerate(self._outputs()) for name, value in columns.items()
         }
-        return pd.DataFrame(table, index=self.index)
+        return pd.DataFrame(table | {("", name): value for name, value in of_rows.items()}, index=self.index)
 
     def budget(self) -> pd.DataFrame:
         r"""The uncertainty budget: which input's error makes how much of the squared aleatoric part.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -23,14 +25,18 @@ from eiv.io.onnx import export_onnx
 from eiv.likelihoods import Likelihood, NoiseRule
 from eiv.model import MOST_ZETAS, SAMPLERS, FittedModel, Names
 from eiv.posteriors import WeightPosterior
-from eiv.prediction import Prediction
+from eiv.prediction import Prediction, UnlikeRowsWarning
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Spec, Table, device_of, family_of, input_prior_of
+from eiv.training.neighbours import warn_of_missed_curves
 from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
 __all__ = ["EiVRegressor"]
 
 Array = NDArray[np.float64]
+Population = Literal["flat"] | InputPrior | None
+"""The prior of the true inputs in rows to predict; None for that of the fit."""
+_MANY_UNLIKE = 0.1  # of the rows; of rows like those of the training well under a hundredth are (docs/method.md)
 
 
 class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -241,6 +247,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         Warns:
             SuspiciousErrorWarning: where an error may be right but hardly is; see `eiv.inputs.plausible`.
+            MissedCurveWarning: where labels of neighbouring rows agree far better than sigma_y says; see
+                `eiv.training.neighbours`. Not where `epochs` is given.
 
         Examples:
             >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
@@ -249,19 +257,29 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         table = self._check_table(X, y, X_err, y_err)
         (self.model_,) = fit_models([self._spec()], [table])
+        if self.epochs is None:  # a training that is cut short may leave the curve for later
+            warn_of_missed_curves([self.model_], [table], stacklevel=2)
         return self
 
     @overload
-    def predict(self, X: Any, *, X_err: Any = None, return_std: Literal[False] = False) -> Array: ...
+    def predict(
+        self, X: Any, *, X_err: Any = None, return_std: Literal[False] = False, input_prior: Population = None
+    ) -> Array: ...
     @overload
-    def predict(self, X: Any, *, X_err: Any = None, return_std: Literal[True]) -> tuple[Array, Array]: ...
-    def predict(self, X: Any, *, X_err: Any = None, return_std: bool = False) -> Array | tuple[Array, Array]:
+    def predict(
+        self, X: Any, *, X_err: Any = None, return_std: Literal[True], input_prior: Population = None
+    ) -> tuple[Array, Array]: ...
+    def predict(
+        self, X: Any, *, X_err: Any = None, return_std: bool = False, input_prior: Population = None
+    ) -> Array | tuple[Array, Array]:
         """Predict m(x), eq. (EiV_pred_unc), and with `return_std` its uncertainty u(x).
 
         Args:
             X: `rows x n_x`.
             X_err: the error of these rows, where it differs from that of the fit; 0 gives the curve f itself.
             return_std: whether u(x) is returned too.
+            input_prior: of the true inputs of these rows, where they are of another population than the training rows;
+                as for `predict_distribution`.
 
         Returns:
             m(x), or m(x) and u(x): `rows`, or `rows x n_y` where y had two axes.
@@ -271,7 +289,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             >>> mean, std = EiVRegressor(0.1, epochs=2).fit(X[:, None], y).predict([[0.0]], return_std=True)
 
         """
-        prediction = self.predict_distribution(X, X_err=X_err, keep_draws=False)
+        prediction = self._distribution(X, X_err, keep_draws=False, input_prior=input_prior)
         return (prediction.mean, prediction.std) if return_std else prediction.mean
 
     def predict_distribution(
@@ -283,6 +301,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         method: Literal["unbiased", "literal"] = "unbiased",
         keep_draws: bool | None = None,
         budget: bool = False,
+        input_prior: Population = None,
     ) -> Prediction:
         """Predict with all parts of the uncertainty, by Algorithm 2.
 
@@ -297,9 +316,17 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             keep_draws: whether the draws behind quantiles and samples are kept; by default up to 2^25 values (256 MiB).
             budget: whether `Prediction.budget` is made ready, the shares of each feature in the aleatoric part. That
                 takes as long as one prediction more, and one for each feature that has an error.
+            input_prior: what is believed of the true inputs of these rows before x is seen, where they are of another
+                population than the training rows, as of a sensor that is moved to another room: "flat", or an object
+                such as `eiv.NormalPrior(std, mean)` or `eiv.MixturePrior`. One that is learned has to be fitted first,
+                with the errors times `x_err_factor_`: `eiv.LearnedPrior().fit(x, x_err)`. By default that of the fit.
 
         Returns:
             A `Prediction`.
+
+        Warns:
+            UnlikeRowsWarning: where more than a tenth of the rows are unlike the training rows; `Prediction.unlike`
+                says which.
 
         Examples:
             >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
@@ -307,20 +334,19 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             Prediction(rows=2, outputs=1, draws=500)
 
         """
-        check_is_fitted(self, "model_")
-        v.check_option("method", method, tuple(SAMPLERS))
-        for name in ("n_theta", "n_zeta"):
-            v.check(name, getattr(self, name), self._constraints[name])
-        x, errors, index = self._check_rows(X, X_err)
-        known = None if y_err is None else v.check_y_err(y_err, (len(x), self.n_outputs_), self.model_.names.outputs)
-        n_draws = self._n_draws
-        if errors.any() and n_draws[1] < 2:
-            raise ValueError("n_zeta must be at least 2 to predict inputs that have errors, got 1.")
-        return self.model_.predict(
-            x, errors, known, n_draws=n_draws, method=method, keep_draws=keep_draws, budget=budget, index=index
+        return self._distribution(
+            X, X_err, y_err, method=method, keep_draws=keep_draws, budget=budget, input_prior=input_prior
         )
 
-    def draw_zeta(self, X: Any, n_draws: int, X_err: Any = None, random_state: int | None = None) -> Array:
+    def draw_zeta(
+        self,
+        X: Any,
+        n_draws: int,
+        X_err: Any = None,
+        random_state: int | None = None,
+        *,
+        input_prior: Population = None,
+    ) -> Array:
         r"""Draw true inputs given the measured ones, in the units of X: what an exported network is to be evaluated at.
 
         .. math:: \zeta_{lr} \sim \pi(\zeta | x_r, \sigma_x^2)
@@ -330,6 +356,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             n_draws: L.
             X_err: the error of these rows, where it differs from that of the fit.
             random_state: seed.
+            input_prior: of the true inputs of these rows, as for `predict_distribution`.
 
         Returns:
             `n_draws x rows x n_x`.
@@ -343,7 +370,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "model_")
         x, errors, _ = self._check_rows(X, X_err)
-        return self.model_.draw_zeta(x, errors, n_draws, np.random.default_rng(random_state))
+        return self._of_population(input_prior).draw_zeta(x, errors, n_draws, np.random.default_rng(random_state))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_err: Any = None) -> float:
         """The coefficient of determination R^2 of m(x).
@@ -578,6 +605,60 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         x: Array = _named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
         return x, self._errors_at_predict(X_err, len(x)), index
+
+    def _distribution(
+        self,
+        X: Any,
+        X_err: Any,
+        y_err: Any = None,
+        *,
+        method: str = "unbiased",
+        keep_draws: bool | None = None,
+        budget: bool = False,
+        input_prior: Population = None,
+    ) -> Prediction:
+        """What the methods that predict have in common; a warning of it points to who calls these."""
+        check_is_fitted(self, "model_")
+        v.check_option("method", method, tuple(SAMPLERS))
+        for name in ("n_theta", "n_zeta"):
+            v.check(name, getattr(self, name), self._constraints[name])
+        x, errors, index = self._check_rows(X, X_err)
+        known = None if y_err is None else v.check_y_err(y_err, (len(x), self.n_outputs_), self.model_.names.outputs)
+        n_draws = self._n_draws
+        if errors.any() and n_draws[1] < 2:
+            raise ValueError("n_zeta must be at least 2 to predict inputs that have errors, got 1.")
+        found = self._of_population(input_prior).predict(
+            x, errors, known, n_draws=n_draws, method=method, keep_draws=keep_draws, budget=budget, index=index
+        )
+        cloud, unlike = self.model_.cloud, found.unlike
+        if cloud is not None and unlike is not None and unlike.mean() > _MANY_UNLIKE:
+            first = int(unlike.argmax())
+            warnings.warn(
+                f"{unlike.sum():,} of {len(unlike):,} rows of X are unlike the training rows (first: row {first}, "
+                f"{cloud.words(x[first], self.model_.names.features)}): what is predicted there rests on the form of "
+                "the network more than on data. predict_distribution(X).unlike says which rows these are.",
+                UnlikeRowsWarning,
+                stacklevel=3,
+            )
+        return found
+
+    def _of_population(self, input_prior: Population) -> FittedModel:
+        """The model for true inputs with another prior; itself where none is given."""
+        if input_prior is None:
+            return self.model_
+        if self.model_.settings.error_model == "berkson":
+            raise ValueError(
+                "input_prior has no meaning for error_model='berkson', where zeta given x is N(x, x_err^2) whatever is "
+                f"believed of zeta before; got {input_prior!r}."
+            )
+        prior = input_prior_of(input_prior, "classical")
+        if not hasattr(prior, "posterior"):
+            raise ValueError(
+                f"input_prior: {input_prior!r} has to be learned before a prediction, from rows of the new population "
+                "and their errors: give what eiv.LearnedPrior().fit(x, x_err) makes of torch tensors. 'flat' and "
+                "eiv.NormalPrior(std=1.0) need not be learned."
+            )
+        return replace(self.model_, input_prior=prior)
 
     def _spec(self) -> Spec:
         return Spec(self.get_params(deep=False), int(check_random_state(self.random_state).randint(2**31)))

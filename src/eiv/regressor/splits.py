@@ -14,6 +14,7 @@ from eiv import validation as v
 from eiv.regressor.estimator import EiVRegressor
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Table
+from eiv.training.neighbours import warn_of_missed_curves
 
 __all__ = ["fit_splits"]
 
@@ -65,6 +66,8 @@ def fit_splits(
         found = fit_models([models[i]._spec() for i in chosen], [tables[i] for i in chosen], report)  # noqa: SLF001
         for i, fitted_model in zip(chosen, found, strict=True):
             models[i].model_ = fitted_model
+    if model.epochs is None:
+        warn_of_missed_curves([each.model_ for each in models], tables, stacklevel=2)
     return models
 
 

@@ -21,7 +21,7 @@ from eiv.report.provenance import header_lines, held_out_scores, output_names, s
 from eiv.report.ranges import Ranges
 from eiv.report.sample import Sample, predict
 from eiv.report.sections import LabelError, Output
-from eiv.report.words import counted, coverage_verdict, number, percent, verdict
+from eiv.report.words import counted, coverage_verdict, factor_sentence, number, percent, verdict
 
 if TYPE_CHECKING:
     from eiv import EiVRegressor
@@ -77,7 +77,7 @@ def write_model_page(
         version=eiv.__version__,
         subject=_subject(sample),
         summary=_summary(model, header, outputs, sample, where),
-        notice=_notice(header, outputs, sample),
+        notice=_notice(model, header, outputs, sample),
         sections=[*parts, _provenance(header, provenance)],
     )
 
@@ -112,11 +112,12 @@ def _outputs(model: EiVRegressor, header: Mapping[str, Any], sample: Sample | No
     else:
         predictions = predict(model, sample.X, sample.X_err, sample.y_err)
         errors = _typical_errors(model, sample)
-        some = sample.evenly(max(1, _BUDGET_PASSES // (1 + int(np.count_nonzero(errors)))))
+        like, left_out = _like_the_training(sample, predictions[0].unlike)
+        some = like.evenly(max(1, _BUDGET_PASSES // (1 + int(np.count_nonzero(errors)))))
         budgets = predict(model, some.X, some.X_err, some.y_err, budget=True)
-        where = f"the mean over {counted(len(some), 'row')} of {sample.name}" + (
-            "" if len(some) == sample.n_rows else ", evenly chosen"
-        )
+        chosen = "" if len(some) == len(like) == sample.n_rows - left_out else ", evenly chosen"
+        without = f", without {left_out:,} unlike the training rows" if left_out else ""
+        where = f"the mean over {counted(len(some), 'row')} of {sample.name}{chosen}{without}"
     drawn = curves(model, None if sample is None else sample.X)
     found = []
     for i, name in enumerate(names):
@@ -125,6 +126,16 @@ def _outputs(model: EiVRegressor, header: Mapping[str, Any], sample: Sample | No
         known = LabelError(float(model.y_err_median_[i]), _typical_label_error(model, sample, i))
         found.append(Output(name, features, errors, drawn[i], Budget.of(budgets[i], features), p, labels, known))
     return found, where
+
+
+def _like_the_training(sample: Sample, unlike: NDArray[np.bool_] | None) -> tuple[Sample, int]:
+    """The rows that are like those of the training, and how many are not; all of them where none is.
+
+    What the training rows leave open is so large far out that one such row would decide a mean over all.
+    """
+    if unlike is None or unlike.all():
+        return sample, 0
+    return sample.take(~unlike), int(unlike.sum())
 
 
 def _typical_errors(model: EiVRegressor, sample: Sample) -> Array:
@@ -184,14 +195,17 @@ def _summary(
         found.append(of + verdict(parts, where, exact=not output.errors.any()))
     if sample is not None:
         ranges = Ranges(sample.X, model.x_quantiles_[0], model.x_quantiles_[-1])
-        found.append(sections.ranges_sentence(ranges, outputs[0].features))
+        found.append(sections.ranges_sentence(ranges, outputs[0].features, outputs[0].p))
+        if outputs[0].p is not None and outputs[0].p.unlike is not None:
+            found.append(sections.unlike_sentence(outputs[0].p))
     return found
 
 
-def _notice(header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample | None) -> str:
+def _notice(model: EiVRegressor, header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample | None) -> str:
+    found = list(filter(None, [factor_sentence(model.x_err_factor_, model.x_err_factor)]))
     if sample is None:
-        return ""
-    found = [output.label_error.sentence for output in outputs if output.label_error.of_rows is None][:1]
+        return " ".join(found)
+    found += [output.label_error.sentence for output in outputs if output.label_error.of_rows is None][:1]
     if all(output.labels is None for output in outputs):
         found.append(
             f"{sample.name} holds no labels of {', '.join(output.name for output in outputs)}, so nothing is "

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from eiv import validation as v
+from eiv.report.words import factor_sentence
 from eiv.training.settings import RECIPES
 
 _SCORES = ("rows", "rmse", "spread", "coverage_95", "epistemic", "aleatoric", "total")
@@ -25,6 +27,9 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
         lines.append(("target", str(notes["target"])))
     if isinstance(notes.get("x_err"), dict):
         lines.append(("errors of the features", _errors(notes["x_err"])))
+    taken = factor_sentence(*_factor(header))
+    if taken:
+        lines.append(("size of these errors", taken))
     if isinstance(notes.get("y_err"), dict):
         lines.append(("known errors of the labels", _errors(notes["y_err"])))
     if "rows" in notes:
@@ -47,6 +52,13 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
     if isinstance(scores, dict):
         lines.append(("on rows held out", ", ".join(f"{name} {_plain(value)}" for name, value in scores.items())))
     return lines
+
+
+def _factor(header: Mapping[str, Any]) -> tuple[float, Any]:
+    """What stated errors of X are multiplied by, and the argument behind it; older files take them as they are."""
+    factor = header["settings"].get("x_err_factor", 1.0)
+    v.check("x_err_factor", factor, v.real(0))
+    return factor, header["changed_since_fit"].get("x_err_factor", factor)
 
 
 def settings_of(header: Mapping[str, Any]) -> dict[str, Any]:

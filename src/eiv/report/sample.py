@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -107,10 +108,14 @@ def predict(model: EiVRegressor, X: Array, X_err: Any, y_err: Array | None, budg
     """The prediction of each output by itself, for rows without names; `y_err` is `rows x n_y` or `n_y`."""
     import pandas as pd  # noqa: PLC0415
 
+    from eiv import UnlikeRowsWarning  # noqa: PLC0415
+
     names = getattr(model, "feature_names_in_", None)
     table: Any = X if names is None else pd.DataFrame(X, columns=names)
     known: Any = 0.0 if y_err is None else np.broadcast_to(y_err, (len(X), model.n_outputs_))
-    p = model.predict_distribution(table, X_err=X_err, y_err=known, keep_draws=False, budget=budget)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnlikeRowsWarning)  # the page says it of its rows, and curves go beyond
+        p = model.predict_distribution(table, X_err=X_err, y_err=known, keep_draws=False, budget=budget)
     return single_outputs(p)
 
 
@@ -126,6 +131,8 @@ def single_outputs(p: Prediction) -> list[Prediction]:
             noise=p.noise[:, i],
             shares=None if p.shares is None else p.shares[:, i],
             feature_names=p.feature_names,
+            likeness=p.likeness,
+            unlike_below=p.unlike_below,
         )
         for i in range(p.mean.shape[1])
     ]

@@ -250,12 +250,16 @@ def ranges_section(outputs: Sequence[Output], sample: Sample, model: EiVRegresso
     low, high = model.x_quantiles_[0], model.x_quantiles_[-1]
     ranges, features = Ranges(sample.X, low, high), outputs[0].features
     n_outside = int(ranges.rows.sum())
-    text = [ranges_sentence(ranges, features)]
+    text = [ranges_sentence(ranges, features, outputs[0].p)]
+    unlike = _unlike_rows(outputs[0], sample, model)
     text.append(
         "A row can be inside every range and still be unlike all training rows: this looks at one column at a time."
+        if outputs[0].p is None or outputs[0].p.unlike is None
+        else f"{unlike_sentence(outputs[0].p)} This takes all columns together, how often rows lie so far out in "
+        "training, and the errors of the row; one that leaves a range by little need not be unlike."
     )
     if not n_outside:
-        return Section("range", "Range of the inputs", text)
+        return Section("range", "Range of the inputs", text, tables=unlike)
     for output in outputs:
         if output.p is not None and n_outside < len(sample):
             inside, outside = (np.sqrt(np.mean(output.p.epistemic[rows] ** 2)) for rows in (~ranges.rows, ranges.rows))
@@ -284,21 +288,49 @@ def ranges_section(outputs: Sequence[Output], sample: Sample, model: EiVRegresso
     tables = [
         HtmlTable("Inputs that leave the training range", headings, counts),
         HtmlTable(f"{which}; row 1 is the first below the header", ("row", "values"), first),
+        *unlike,
     ]
     figure = _figure("ranges", draw.ranges_figure(ranges, features), "Values outside, by the training range.")
     return Section("range", "Range of the inputs", text, [figure], tables)
 
 
-def ranges_sentence(ranges: Ranges, features: Sequence[str]) -> str:
-    """How many rows leave the training range, and in which columns."""
+def ranges_sentence(ranges: Ranges, features: Sequence[str], p: Prediction | None) -> str:
+    """How many rows leave the training range, and in which columns; what that means where `p` does not say it."""
     n_outside = int(ranges.rows.sum())
     if not n_outside:
         return f"All {counted(len(ranges.X), 'row')} lie within the range of the training rows, in every column."
     names = listed([features[j] for j in ranges.features.tolist()])
+    found = f"{n_outside:,} of {counted(len(ranges.X), 'row')} leave the range of the training rows, in {names}."
     return (
-        f"{n_outside:,} of {counted(len(ranges.X), 'row')} leave the range of the training rows, in {names}. "
-        "Predictions there are guesses beyond the data."
+        found if p is not None and p.unlike is not None else f"{found} Predictions there are guesses beyond the data."
     )
+
+
+def unlike_sentence(p: Prediction) -> str:
+    """How many rows are unlike the training rows; empty where that is not known."""
+    if p.unlike is None:
+        return ""
+    count, rows = int(p.unlike.sum()), counted(len(p), "row")
+    if not count:
+        return f"None of the {rows} is unlike the training rows."
+    are = "is" if count == 1 else "are"
+    return (
+        f"{count:,} of {rows} {are} unlike the training rows: what is predicted there rests on the form of the network "
+        "more than on data."
+    )
+
+
+def _unlike_rows(output: Output, sample: Sample, model: EiVRegressor) -> list[HtmlTable]:
+    """The first rows that are unlike the training rows, and what sets them apart; no table where there are none."""
+    cloud, unlike = model.model_.cloud, None if output.p is None else output.p.unlike
+    if cloud is None or unlike is None or not unlike.any():
+        return []
+    places = np.flatnonzero(unlike)
+    rows = [
+        [_count(sample.numbers[i]), Cell.of(cloud.words(sample.X[i], output.features))] for i in places[:_MOST_ROWS]
+    ]
+    which = "Rows" if len(places) <= _MOST_ROWS else f"The first {_MOST_ROWS} of {len(places):,} rows"
+    return [HtmlTable(f"{which} unlike the training rows", ("row", "what sets it apart"), rows)]
 
 
 def training_section(model: EiVRegressor) -> Section:

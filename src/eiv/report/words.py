@@ -30,6 +30,15 @@ def coverage_verdict(inside: float, n_rows: int) -> str:
     return "too few, so the intervals are too narrow" if inside < 0.95 else "too many, so the intervals are too wide"
 
 
+def factor_sentence(factor: float, given: object) -> str:
+    """That stated errors of X are not taken as they are, which the labels or the argument `given` say; empty if not."""
+    if factor == 1:
+        return ""
+    size = f"taken at {factor:g} of their size" if factor else "ignored"
+    why = "since the labels contradict them" if given in (None, "auto") else f"as x_err_factor={factor:g} says"
+    return f"Stated errors of X are {size}, {why}; x_err_factor=1 takes them as stated."
+
+
 def number(value: float, digits: int = 3) -> str:
     """A number for a sentence or a table; large ones in full."""
     large = 10**digits <= abs(value) < 1e9

@@ -19,7 +19,17 @@ from eiv import validation as v
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import Purpose, Streams, network_seeds
 from eiv.engine.workers import n_workers, run_tasks
-from eiv.inputs import PRIORS, FlatPrior, InputPrior, LearnedPrior, MixturePrior, Rows, ZetaDraws, ZetaPosterior
+from eiv.inputs import (
+    PRIORS,
+    FlatPrior,
+    InputPrior,
+    LearnedPrior,
+    MixturePrior,
+    Rows,
+    TrainingCloud,
+    ZetaDraws,
+    ZetaPosterior,
+)
 from eiv.inputs.errors import standard_deviations, times
 from eiv.inputs.rows import stack_rows
 from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
@@ -145,6 +155,13 @@ class _Member:
     def fitted(self, posterior: WeightPosterior, likelihood: Likelihood, losses: Tensor) -> FittedModel:
         table, n_networks = self.table, posterior.stack.n_networks
         known = np.zeros(table.y.shape[1]) if table.y_err is None else v.median_above_zero(table.y_err)
+        record = Record(
+            loss_curve=losses.double().cpu().numpy(),
+            x_spread=table.x_spread,
+            x_quantiles=np.quantile(table.x, X_QUANTILES, axis=0),
+            x_err_median=np.median(standard_deviations(table.x_err), axis=0),
+            y_err_median=known,
+        )
         return FittedModel(
             settings=self.settings,
             arguments=dict(self.spec.arguments) | vars(self.settings),
@@ -159,14 +176,17 @@ class _Member:
             n_features=table.x.shape[1],
             n_outputs=table.y.shape[1],
             names=table.names,
-            record=Record(
-                loss_curve=losses.double().cpu().numpy(),
-                x_spread=table.x_spread,
-                x_quantiles=np.quantile(table.x, X_QUANTILES, axis=0),
-                x_err_median=np.median(standard_deviations(table.x_err), axis=0),
-                y_err_median=known,
-            ),
+            record=record,
+            cloud=self._cloud(record),
         )
+
+    def _cloud(self, record: Record) -> TrainingCloud:
+        """Where the rows lie: by the prior, where that was learned from them."""
+        settings = self.settings
+        errors, usual = times(self.table.x_err, settings.x_err_factor), settings.x_err_factor * record.x_err_median
+        is_learned = hasattr(input_prior_of(settings.input_prior, settings.error_model), "fit")
+        prior = self.prior if is_learned and isinstance(self.prior, MixturePrior) else None
+        return TrainingCloud.of(self.table.x, errors, record.x_quantiles, usual, prior)
 
 
 def fit_stack(

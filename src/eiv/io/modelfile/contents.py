@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,9 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 import eiv
+from eiv import validation as v
 from eiv.engine.streams import network_seeds
+from eiv.inputs import MixturePrior, TrainingCloud
 from eiv.inputs.errors import check_x_err
 from eiv.io.modelfile.container import ModelFileError
 from eiv.io.modelfile.encoding import Arrays, decode, encode
@@ -58,6 +61,7 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
         "weights": model.weights.tolist(),
         "x_err": encode("x_err_", model.x_err, arrays, "x_err"),
         "input_prior": _encoded("input_prior", model.input_prior, arrays, "input_prior"),
+        "cloud": _encoded_cloud(model.cloud, arrays),
         "training": {
             "epochs": len(record.loss_curve),
             "first_loss": float(record.loss_curve[0].mean()),
@@ -112,6 +116,16 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
     if not hasattr(prior, "posterior"):
         raise ValueError("there is no input prior")
     known = "y/err_median" in arrays  # older files lack it
+    record = Record(
+        loss_curve=_floats(arrays, "loss_curve", header["training"]["epochs"], len(seeds)),
+        x_spread=_spreads(arrays, "x/spread", n_x),
+        x_quantiles=_quantiles(arrays, n_x),
+        x_err_median=_spreads(arrays, "x/err_median", n_x),
+        y_err_median=_spreads(arrays, "y/err_median", n_y) if known else np.zeros(n_y),
+        zeta_ess=header["training"]["zeta_ess"],
+        bound_gap=header["training"]["bound_gap"],
+        evidence=header["training"].get("evidence"),  # older files have none
+    )
     model = FittedModel(
         settings=settings,
         arguments=arguments,
@@ -126,19 +140,38 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
         n_features=n_x,
         n_outputs=n_y,
         names=names,
-        record=Record(
-            loss_curve=_floats(arrays, "loss_curve", header["training"]["epochs"], len(seeds)),
-            x_spread=_spreads(arrays, "x/spread", n_x),
-            x_quantiles=_quantiles(arrays, n_x),
-            x_err_median=_spreads(arrays, "x/err_median", n_x),
-            y_err_median=_spreads(arrays, "y/err_median", n_y) if known else np.zeros(n_y),
-            zeta_ess=header["training"]["zeta_ess"],
-            bound_gap=header["training"]["bound_gap"],
-            evidence=header["training"].get("evidence"),  # older files have none
-        ),
+        record=record,
     )
     _try_prior(model)
-    return Saved(model, changed)
+    cloud = _cloud(header.get("cloud"), arrays, model)  # older files have none
+    return Saved(replace(model, cloud=cloud), changed)
+
+
+def _encoded_cloud(cloud: TrainingCloud | None, arrays: Arrays) -> dict[str, Any] | None:
+    """Where the training rows lie, as far as the file does not say it elsewhere: as the input prior, and as quantiles.
+
+    The prior of a model that had none learned is no code of the user's own, but a normal distribution of x.
+    """
+    if cloud is None:
+        return None
+    prior = None if cloud.of_zeta else encode("cloud", cloud.prior, arrays, "cloud")
+    return {"rows": cloud.n_rows, "stretch": cloud.stretch, "normal": prior}
+
+
+def _cloud(encoded: Any, arrays: Arrays, model: FittedModel) -> TrainingCloud | None:
+    """What `_encoded_cloud` was given; what it is made of is tried on the middle of the rows."""
+    if encoded is None:
+        return None
+    v.check("the rows of its cloud", encoded["rows"], v.integer(2, 10**15))
+    v.check("the stretch of its cloud", encoded["stretch"], v.real(1))
+    of_zeta = encoded["normal"] is None
+    prior = model.input_prior if of_zeta else decode(encoded["normal"], arrays)
+    if not isinstance(prior, MixturePrior):
+        raise TypeError("its cloud has no distribution")
+    quantiles, usual = model.record.x_quantiles, model.settings.x_err_factor * model.record.x_err_median
+    cloud = TrainingCloud(prior, of_zeta, float(encoded["stretch"]), encoded["rows"], quantiles, usual)
+    cloud.likeness(quantiles[2:3], usual[None])
+    return cloud
 
 
 def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPosterior, arrays: Arrays) -> Likelihood:

@@ -1,0 +1,50 @@
+"""`eiv predict --input-prior`: a table of another population than the training rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from eiv.cli.modeltable import ModelTable
+    from eiv.inputs import InputPrior
+
+_FEWEST = 10  # rows: their spread is known to a quarter, 1 / sqrt(2 (n - 1))
+
+
+@dataclass(frozen=True)
+class Population:
+    """The prior of the true inputs of a table, and words for where it comes from."""
+
+    prior: InputPrior
+    words: str
+
+    @classmethod
+    def of(cls, name: str, table: ModelTable, drop_missing: bool) -> Population:
+        """The prior that a name of `EiVRegressor(input_prior=...)` stands for, learned from the rows of the table."""
+        import torch  # noqa: PLC0415  (slow to import)
+
+        from eiv.inputs import PRIORS, FlatPrior, LearnedPrior  # noqa: PLC0415
+        from eiv.inputs.errors import check_x_err, times  # noqa: PLC0415
+        from eiv.validation import check_option  # noqa: PLC0415
+
+        check_option("--input-prior", name, tuple(PRIORS))
+        prior = PRIORS[name]
+        if not isinstance(prior, LearnedPrior):
+            return cls(FlatPrior(), "Prior of the true inputs: flat (--input-prior).")
+        sample = table.sample(drop_missing)
+        of_fit = np.asarray(table.model.x_err_)
+        given = sample.X_err if sample.X_err is not None else of_fit[None] if of_fit.ndim == 2 else of_fit
+        errors = times(check_x_err("--x-err", given, len(table.features), len(sample)), table.model.x_err_factor_)
+        path = table.source.path
+        if not errors.any():
+            raise ValueError(f"{path}: --input-prior {name}: the inputs are taken as exact, so no prior has a part.")
+        if len(sample) < _FEWEST:
+            raise ValueError(
+                f"{path}: --input-prior {name} learns from the rows of the table, {_FEWEST} at least; it has "
+                f"{len(sample)}."
+            )
+        learned = prior.fit(torch.tensor(sample.X), torch.tensor(errors))
+        return cls(learned, f"Prior of the true inputs: learned from {len(sample):,} rows of {path} ({name}).")
