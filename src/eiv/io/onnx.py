@@ -201,7 +201,7 @@ def _weights(graph: _Graph, model: FittedModel) -> tuple[list[tuple[str, str]], 
     parameters = {name: of_network(value, name) for name, value in posterior.stack.parameters.items()}
     shapes = {name: tuple(value.shape[1:]) for name, value in posterior.stack.parameters.items()}
     if isinstance(posterior, MeanField):
-        sigmas = posterior.spreads.split([math.prod(shape) for shape in shapes.values()], dim=1)
+        sigmas = posterior.sigmas.split([math.prod(shape) for shape in shapes.values()], dim=1)
         for (name, mean), sigma in zip(parameters.items(), sigmas, strict=True):
             moved = graph.add("Mul", of_network(sigma.unflatten(1, shapes[name])), noise(name, shapes[name]))
             parameters[name] = graph.add("Add", mean, moved)
