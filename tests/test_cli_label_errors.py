@@ -298,7 +298,10 @@ def test_fit_ends_with_one_sentence(folder, run, options, message):  # noqa: F81
         (["d.csv", "--y-err", "length"], "'length' is a feature, so it cannot be the error of the target"),
         (["d.csv", "--y-err", "5%"], "--y-err 5%: a share of the label is not known before the label is; give a"),
         (["below.csv"], "below.csv, line 4: column 'mass_err' holds -0.1, but an error must not be negative"),
-        (["holes.csv"], "(column 'mass_err': 1 missing, first in line 7). Use --drop-missing to go on without them. "),
+        (
+            ["holes.csv"],
+            "(column 'mass_err': 1 missing, first in line 7). Use --drop-missing to continue without them. ",
+        ),
         (["holes.csv"], "--y-err VALUE gives an error of labels that needs no column."),
     ],
 )
@@ -404,7 +407,7 @@ def test_report_without_the_column_and_without_a_table(folder, run, fitted):  # 
     assert "leave them out" not in text
     status, _, err = run("report", "m.eiv", "--y-err", "0.3", "--force")
     assert status == 2
-    assert "--y-err is about a table" in err
+    assert "--y-err needs a table" in err
 
 
 @pytest.mark.usefixtures("unrendered")

@@ -60,7 +60,7 @@ def test_links_are_followed_and_permissions_are_kept(model, run):  # noqa: F811
     Path("there/p.csv").write_text("old")
     Path("there/p.csv").chmod(0o600)
     Path("p.csv").symlink_to("there/p.csv")
-    assert "p.csv is there already" in run("predict", "m.eiv", "d.csv", "-o", "p.csv")[2]
+    assert "p.csv exists already" in run("predict", "m.eiv", "d.csv", "-o", "p.csv")[2]
     assert run("predict", "m.eiv", "d.csv", "-o", "p.csv", "--force")[0] == 0
     assert Path("p.csv").is_symlink()
     assert Path("there/p.csv").read_text().startswith("id,length")
@@ -119,7 +119,7 @@ def test_the_page_of_results_is_not_replaced_without_force(run, tmp_path):  # no
     run_tables(sets=["yacht"]).write(results)
     page.write_text("mine")
     status, _, err = run("report", results, "-o", page)
-    assert (status, err) == (2, f"error: {page} is there already; use --force to replace it.\n")
+    assert (status, err) == (2, f"error: {page} exists already; use --force to replace it.\n")
     assert page.read_text() == "mine"
     assert run("report", results, "-o", page, "--force")[0] == 0
     assert page.read_text().startswith("<!DOCTYPE html>")
@@ -128,7 +128,7 @@ def test_the_page_of_results_is_not_replaced_without_force(run, tmp_path):  # no
     figures.mkdir()
     (figures / "scores.png").write_text("mine")
     status, _, err = run("report", results, "-o", tmp_path / "page.md")
-    assert (status, err) == (2, f"error: {figures} is there already; use --force to replace figures in it.\n")
+    assert (status, err) == (2, f"error: {figures} exists already; use --force to replace figures in it.\n")
     assert (figures / "scores.png").read_text() == "mine"
     table = results / "networks.csv"
     before = table.read_bytes()

@@ -236,7 +236,7 @@ def test_the_command(model, run, monkeypatch):  # noqa: F811
     assert f"{held_out['rows']} rows were held out" in text
     status, _, err = run("report", "m.eiv", "d.csv")
     assert status == 2
-    assert "m.html is there already; use --force" in err
+    assert "m.html exists already; use --force" in err
     assert run("report", "m.eiv", "--force")[0] == 0
     assert "No table was given" in (model / "m.html").read_text()
     assert run("report", "m.eiv", "d.csv", "--target", "batch", "-o", "other.html")[0] == 0
@@ -271,14 +271,14 @@ def test_of_a_large_table_rows_are_chosen_evenly(model, run, monkeypatch):  # no
         (["d.csv"], "d.csv is not a model file"),
         (["m.eiv", "narrow.csv"], "narrow.csv has no column 'temp'"),
         (["m.eiv", "d.csv", "--target", "weight"], "d.csv has no column 'weight' (--target)"),
-        (["m.eiv", "--target", "mass"], "--target is about a table"),
-        (["m.eiv", "--x-err", "1"], "--x-err is about a table"),
+        (["m.eiv", "--target", "mass"], "--target needs a table"),
+        (["m.eiv", "--x-err", "1"], "--x-err needs a table"),
         (["m.eiv", "d.csv", "--x-err", "mass=1"], "'mass' is not a feature"),
         (["m.eiv", "holes.csv"], "holes.csv: 1 of 1 rows hold missing"),
         (["m.eiv", "holes.csv", "--drop-missing"], "holes.csv: every row holds missing or infinite values"),
         (["m.eiv", "words.csv"], "words.csv, line 2: column 'mass' holds 'heavy', not a number"),
         (["m.eiv", "far.csv"], "not a finite number"),
-        ([".", "d.csv"], "takes no table"),
+        ([".", "d.csv"], "for which no table can be given"),
     ],
 )
 def test_the_command_ends_with_one_sentence(model, run, arguments, message):  # noqa: F811

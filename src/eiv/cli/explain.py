@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 _KINDS = (".png", ".svg", ".pdf")
 _BAR = 12  # characters
-_THETAS = 1600  # behind the shares: with 100 the remainder of a row scatters by a tenth of the inputs' part
+_THETAS = 1600  # weight draws for the shares; with 100 the remainder scatters by a tenth of the variance of the inputs
 
 
 @app.command()
@@ -32,14 +32,14 @@ def explain(
     model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
     data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet or Excel (.xlsx).")],
     row: Annotated[
-        int, typer.Option(metavar="N", help="Which row: 1 is the first one below the names of the columns.")
+        int, typer.Option(metavar="N", help="The number of the row: 1 is the first one below the names of the columns.")
     ],
     x_err: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COL=VALUE",
-            help="The error of a column in this row, in the forms of `eiv fit`; other columns keep theirs. VALUE alone "
-            "holds for all columns.",
+            help="The error of a column in this row, in the forms of `eiv fit`; other columns keep theirs. VALUE "
+            "without a column holds for all columns.",
         ),
     ] = None,
     y_err: Annotated[
@@ -47,21 +47,21 @@ def explain(
         typer.Option(
             metavar="VALUE",
             help="The known error of a label in this row: a number in the target's unit, 5%sd of the spread of the "
-            "training labels, or the name of a column; by default that of the fit, where the row has what it needs.",
+            "training labels, or the name of a column; by default as in the fit, where the table has what it needs.",
         ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="PICTURE", help="The budget as a picture: .png, .svg, .pdf.")
     ] = None,
     level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
-    separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not given.")] = None,
+    separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
     decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace PICTURE if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace PICTURE if it exists.")] = False,
 ) -> None:
-    """Show where the uncertainty of one row's prediction comes from: its uncertainty budget.
+    """Show where the uncertainty of the prediction for one row comes from: its uncertainty budget.
 
-    For each input: its value, its error, and how much of the uncertainty that error causes, beside what the training
-    rows leave open about the curve and the noise of a label, that is a measured value.
+    For each input: its value, its error, and how much of the uncertainty that error causes. Further sources are the
+    uncertainty of the fitted curve, and the noise of a label, that is of a measured value.
     """
     with interruptible(out, force):
         from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
@@ -95,9 +95,9 @@ def explain(
             Budget.of(replace(p, shares=many.shares), table.features)
             for p, many in zip(predictions, drawn, strict=True)
         ]
-        if out is not None:  # of one output, and before anything is printed: whoever reads that may have gone
+        if out is not None:  # before anything is printed, since printing may fail
             words = f"{shortened(table.outputs[0])} = {predictions[0].mean[0]:.4g}, u = {budgets[0].total:.3g}"
-            name = data.name.encode(errors="replace").decode()  # matplotlib takes no bytes that are no text
+            name = data.name.encode(errors="replace").decode()  # matplotlib accepts valid text only
             _draw(out, budgets[0], f"{name}, row {row}\n{words}")
         console.print(printable(rows_in_words(table.source, n_read, "1 explained", n_read - 1)), highlight=False)
         _show_inputs(table, chosen, row)
@@ -109,7 +109,7 @@ def explain(
 
 
 def _row(table: ModelTable, number: int) -> tuple[Rows, int]:
-    """One row of a table, and how many there are. The numbers of other rows may be amiss, their count may not."""
+    """One row of a table, and the number of rows. Values of other rows are not checked."""
     from eiv.cli.data import Missing  # noqa: PLC0415
     from eiv.io.tables import Rows, TableError  # noqa: PLC0415
 
@@ -175,7 +175,7 @@ def _show_prediction(name: str, p: Prediction, level: float, y_error: float) -> 
 
 
 def _show_budget(name: str, budget: Budget, errors: Array) -> None:
-    """Each source's share of the variance of a label and of the inputs' part, and its u as number and bar."""
+    """Show each source's share of the variance of a label and of that from the inputs, and its u, also as a bar."""
     from eiv.report.words import percent  # noqa: PLC0415
 
     shown = Table(title=f"Uncertainty budget of a label of {printable(name)}", title_justify="left")
@@ -193,7 +193,7 @@ def _show_budget(name: str, budget: Budget, errors: Array) -> None:
     shown.add_row("total", percent(1.0), "", f"{budget.total:.4g}", "")
     console.print(shown, highlight=False)
     if not errors.any():
-        console.print("All inputs of this row are taken as exact, so none of them has a part in its uncertainty.")
+        console.print("All inputs of this row are taken as exact, so none of them contributes to its uncertainty.")
 
 
 def _draw(out: Path, budget: Budget, title: str) -> None:
