@@ -291,7 +291,7 @@ def test_info_of_a_model_with_a_network_of_its_own(folder, run):  # noqa: F811
     Path("bad.eiv").write_bytes(altered(Path("m.eiv").read_bytes(), "network/bias", np.full(1, np.nan, np.float32)))
     status, _, err = run("info", "bad.eiv")
     assert status == 2
-    assert err.endswith("can read: some of its weights are no finite numbers\n")
+    assert err.endswith("can read: some of its weights are not finite numbers\n")
 
 
 def test_a_model_that_was_saved_from_python(folder, run):  # noqa: F811

@@ -102,7 +102,7 @@ def test_an_output_that_appears_meanwhile_is_left_alone(model, run, monkeypatch,
     status, _, err = run(*arguments, "-o", name)
     assert status == 2
     beside = Path(name).with_suffix(f".1{Path(name).suffix}")
-    assert err.endswith(f"error: {name} has appeared while this ran and is left as it is; the result is {beside}.\n")
+    assert err.endswith(f"error: {name} appeared during the run and is left as it is; the result is {beside}.\n")
     assert Path(name).read_text() == "theirs"
     assert not list(model.glob(".*.eiv-part"))
     assert run(*arguments, "-o", name, "--force")[0] == 0
@@ -454,7 +454,7 @@ LONG_KEY = f"{'a.' * 100_000}a"
         (["--set", "n_hidden=12345678901234567890"], "n_hidden must be a whole number of at least 1 and at most 100,"),
         (["--set", "n_networks=100000"], "n_networks must be a whole number of at least 1 and at most 1,000, got"),
         (["--set", "epochs=99999999"], "epochs must be a whole number of at least 1 and at most 1,000,000, got"),
-        (["--set", "n_theta=100000", "--set", "n_zeta=10000"], "n_theta x n_zeta must be 1,000,000 at most, got"),
+        (["--set", "n_theta=100000", "--set", "n_zeta=10000"], "n_theta x n_zeta must be at most 1,000,000, got"),
         (["--set", f"epochs={'9' * 5000}"], "epochs must be a whole number of at least 1"),
         (["--set", f"epochs={'[' * 5000}"], "epochs must be a whole number of at least 1"),
         (["--set", "batch_size=99999999999999999999"], "batch_size must be a whole number of at least 1 and at most"),
@@ -474,7 +474,7 @@ LONG_KEY = f"{'a.' * 100_000}a"
         (["--config", "twice.toml"], "twice.toml: drop-missing and drop_missing are the same option; give one of them"),
         (["--holdout", "0.99"], "--holdout 0.99 leaves none of 80 rows to learn from; give less."),
         (["--holdout", "0.98"], "--holdout 0.98 leaves one of 80 rows to learn from; give less."),
-        (["--set", "learning_rate=1e300"], "learning_rate must be 3.4e+38 at most, got 1e+300."),
+        (["--set", "learning_rate=1e300"], "learning_rate must be at most 3.4e+38, got 1e+300."),
         (["--holdout", "0.9", "--groups", "batch"], "--holdout 0.9 leaves none of 6 groups to learn from; give less."),
     ],
 )

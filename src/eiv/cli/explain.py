@@ -18,7 +18,7 @@ from eiv.extras import needs
 if TYPE_CHECKING:
     from eiv import Prediction
     from eiv.cli.modeltable import ModelTable
-    from eiv.io.tables import Rows
+    from eiv.io.tables import TableRows
     from eiv.report.contributions import Budget
 
 Array = NDArray[np.float64]
@@ -108,16 +108,16 @@ def explain(
             console.print(f"Picture: {printable(out)}", highlight=False)
 
 
-def _row(table: ModelTable, number: int) -> tuple[Rows, int]:
+def _row(table: ModelTable, number: int) -> tuple[TableRows, int]:
     """One row of a table, and the number of rows. Values of other rows are not checked."""
     from eiv.cli.data import Missing  # noqa: PLC0415
-    from eiv.io.tables import Rows, TableError  # noqa: PLC0415
+    from eiv.io.tables import TableError, TableRows  # noqa: PLC0415
 
     chosen, n_rows = None, 0
     for rows in table.source.chunks(table.columns):
         n_rows = rows.first + len(rows)
         if rows.first < number <= n_rows:
-            chosen = Rows(table.source, rows.cells.slice(number - 1 - rows.first, 1), number - 1)
+            chosen = TableRows(table.source, rows.cells.slice(number - 1 - rows.first, 1), number - 1)
     if chosen is None:
         raise ValueError(f"--row must be from 1, the first row below the names, to {n_rows:,}, got {number}.")
     missing = Missing.of(table.numbers(chosen))
@@ -130,7 +130,7 @@ def _row(table: ModelTable, number: int) -> tuple[Rows, int]:
     return chosen, n_rows
 
 
-def _errors(table: ModelTable, row: Rows) -> Array:
+def _errors(table: ModelTable, row: TableRows) -> Array:
     """The error of each input of one row, `n_x`."""
     from eiv.inputs.errors import standard_deviations  # noqa: PLC0415
 
@@ -138,7 +138,7 @@ def _errors(table: ModelTable, row: Rows) -> Array:
     return np.asarray(standard_deviations(errors)[0])
 
 
-def _show_inputs(table: ModelTable, row: Rows, number: int) -> None:
+def _show_inputs(table: ModelTable, row: TableRows, number: int) -> None:
     low, high = table.model.x_quantiles_[0], table.model.x_quantiles_[-1]
     place = f"{table.source.path}, row {number} ({table.source.place(number - 1)})"
     shown = Table(title=printable(place), title_justify="left")

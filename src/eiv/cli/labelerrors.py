@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from eiv import EiVRegressor
-    from eiv.io.tables import ErrorSpec, ErrorTerm, Rows, Source
+    from eiv.io.tables import ErrorSpec, ErrorTerm, Source, TableRows
 
 Array = NDArray[np.float64]
 _NO_SHARE = "a share of the label is not known before the label is"
@@ -75,7 +75,7 @@ class LabelErrors:
         """The columns that hold the errors."""
         return self.spec.columns if self.spec else ()
 
-    def values(self, rows: Rows, good: NDArray[np.bool_]) -> Array | None:
+    def values(self, rows: TableRows, good: NDArray[np.bool_]) -> Array | None:
         """The errors of the rows that are `good`, `good rows x n_y`; None where none are known.
 
         They are NaN where the error is a share of a label that is missing.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from eiv import EiVRegressor, Prediction
     from eiv.cli.data import Missing
     from eiv.cli.labelerrors import LabelErrors
-    from eiv.io.tables import ErrorSpec, Rows, Source
+    from eiv.io.tables import ErrorSpec, Source, TableRows
 
 Array = NDArray[np.float64]
 
@@ -84,13 +84,13 @@ class ModelTable:
         """The columns that the model reads."""
         return (*self.features, *(self.spec.columns if self.spec else ()), *self.label_errors.columns)
 
-    def numbers(self, rows: Rows) -> dict[str, Array]:
+    def numbers(self, rows: TableRows) -> dict[str, Array]:
         """The columns that the model reads, as numbers."""
         return {name: rows.numbers(name) for name in self.columns}
 
     def chunks(
         self, drop_missing: bool, columns: tuple[str, ...] | None = None
-    ) -> Iterator[tuple[Rows, NDArray[np.bool_]]]:
+    ) -> Iterator[tuple[TableRows, NDArray[np.bool_]]]:
         """Blocks of rows of the table, and whether each row can be used; without `drop_missing`, all have to be.
 
         With `columns`, only these are read.
@@ -107,13 +107,13 @@ class ModelTable:
                 missing.check(self.source, drop=False, advice=self.without_column(missing))
             yield rows, good
 
-    def inputs(self, rows: Rows, good: NDArray[np.bool_]) -> tuple[Array, Array | None]:
+    def inputs(self, rows: TableRows, good: NDArray[np.bool_]) -> tuple[Array, Array | None]:
         """X, `good rows x n_x`, and X_err in a form for the model; None stands for that of the fit."""
         X = np.column_stack([rows.numbers(name)[good] for name in self.features])
         X_err = None if self.spec is None else self.spec.of(rows)
         return X, X_err[good] if X_err is not None and X_err.ndim == 2 else X_err
 
-    def predict(self, rows: Rows, good: NDArray[np.bool_], budget: bool = False) -> Prediction:
+    def predict(self, rows: TableRows, good: NDArray[np.bool_], budget: bool = False) -> Prediction:
         """The prediction for the rows that are `good`; an error message says where in the file they are."""
         import pandas as pd  # noqa: PLC0415
 

@@ -17,7 +17,7 @@ from eiv.cli.app import app, check_output, console, errors, interruptible, print
 
 if TYPE_CHECKING:
     from eiv.cli.modeltable import ModelTable
-    from eiv.io.tables import Rows
+    from eiv.io.tables import TableRows
 
 _PARTS = ("mean", "std", "epistemic", "aleatoric", "noise", "total", "low", "high")
 
@@ -116,12 +116,12 @@ class Predictor:
         """The names of the new columns."""
         return [f"{prefix}{label}{part}" for label in self._outputs() for part in _PARTS]
 
-    def tables(self) -> Iterator[tuple[Rows, dict[str, Any], int]]:
+    def tables(self) -> Iterator[tuple[TableRows, dict[str, Any], int]]:
         """Blocks of rows of the table, their predictions by column, and the number of rows without a prediction."""
         for rows, good in self.table.chunks(self.drop_missing):
             yield rows, self._predicted(rows, good), int((~good).sum())
 
-    def _predicted(self, rows: Rows, good: NDArray[np.bool_]) -> dict[str, Any]:
+    def _predicted(self, rows: TableRows, good: NDArray[np.bool_]) -> dict[str, Any]:
         table = {name: np.full(len(rows), np.nan) for name in self.names("")}
         if not good.any():
             return table
