@@ -524,7 +524,7 @@ def test_rows_whose_squares_are_none(model, run):  # noqa: F811
         status, _, err = run(arguments[0], "m.eiv", "far.csv", *arguments[1:])
         assert status == 2
         assert err.startswith("error: "), "and no warning before"
-        assert err.endswith("Its values lie too far from those of the fit.\n")
+        assert err.endswith("Its values are too far from those of the fit.\n")
     assert run("report", "m.eiv", "high.csv", "-o", "p.html") == (
         2,
         "",
@@ -538,7 +538,7 @@ def test_rows_whose_squares_are_none(model, run):  # noqa: F811
 def test_a_level_that_rounds_to_one(model, run, command):  # noqa: F811
     more = ["--row", "1"] if command == "explain" else ["-o", "p.csv"]
     status, _, err = run(command, "m.eiv", "d.csv", *more, "--level", "0.9999999999999999")
-    assert (status, err.startswith("error: --level must not be so near to 1")) == (2, True)
+    assert (status, err.startswith("error: --level must not be so close to 1")) == (2, True)
     assert run(command, "m.eiv", "d.csv", *more, "--level", "0.999999")[0] == 0
 
 
