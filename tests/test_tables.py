@@ -681,7 +681,7 @@ def test_every_command_says_what_became_of_the_rows(tmp_path, monkeypatch, run):
     assert "Rows: 60 read, 57 predicted, 3 left out." in predicted
     assert "Rows: 60 read, 1 explained, 59 left out." in run("explain", "m.eiv", "d.csv", "--row", "2")[1]
     reported = run("report", "m.eiv", "d.csv", "--drop-missing")[1]
-    assert "Rows: 60 read, 57 looked at, 3 left out." in reported
+    assert "Rows: 60 read, 57 evaluated, 3 left out." in reported
     odd = os.fsdecode(b"\xff.csv")
     Path(odd).write_bytes(Path("d.csv").read_bytes())  # a name that is not text
     for command in (("fit", odd, *fit[2:], "-o", "o.eiv"), ("report", "m.eiv", odd, "--drop-missing", "-o", "o.html")):

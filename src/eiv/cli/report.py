@@ -298,7 +298,7 @@ def _of_model(
     with errors.status("predicting") as status, np.errstate(over="ignore", invalid="ignore"):
         write_model_page(page, model, header, sample, lines, status.update)
     if sample is not None:
-        n_read, used = sample.n_rows + sample.n_left_out, f"{len(sample):,} looked at"
+        n_read, used = sample.n_rows + sample.n_left_out, f"{len(sample):,} evaluated"
         console.print(printable(rows_in_words(table.source, n_read, used, sample.n_left_out)), highlight=False)
 
 

@@ -84,7 +84,7 @@ class SWAG(PointPosterior):
     def finish(self, rows: Rows, likelihood: Likelihood, draws: ZetaDraws | None, streams: Streams) -> None:
         """Set the weights to the mean of the path, and keep its standard deviations and snapshots about that mean."""
         if self._seen < 2:
-            raise ValueError("epochs must be 2 at least for posterior='swag', which looks at the course of training.")
+            raise ValueError("epochs must be at least 2 for posterior='swag', which compares the weights of epochs.")
         for name, value in self.stack.parameters.items():
             mean, snapshots = self._means[name], torch.stack(self._snapshots[name], dim=1)
             std = (self._squares[name] / (2 * (self._seen - 1))).sqrt()
