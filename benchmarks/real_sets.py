@@ -61,9 +61,9 @@ def main() -> None:
     for name in arguments.sets.split(","):
         found, seconds = scores(name, arguments.networks, arguments.device)
         (error, covered), (before, labels) = found.mean(0), paper.loc[name]
-        spread = found[:, 0].std(ddof=1) / len(found) ** 0.5 if len(found) > 1 else np.nan
+        standard_error = found[:, 0].std(ddof=1) / len(found) ** 0.5 if len(found) > 1 else np.nan
         lines.append(
-            f"| {name} | {before:.4f} | {error:.4f} ± {spread:.4f} | {error / before:.3f} | {labels:.3f} "
+            f"| {name} | {before:.4f} | {error:.4f} ± {standard_error:.4f} | {error / before:.3f} | {labels:.3f} "
             f"| {covered:.3f} | {seconds:.1f} |"
         )
         Console(width=160).print(lines[-1])

@@ -151,7 +151,7 @@ def test_interrupted(run, arguments, place, before, tmp_path, monkeypatch):
     status, out, err = run(*arguments, *(["--out", folder, "--device", "cpu"] if is_long else []))
     kept = "no unit was finished, nothing was written" if is_long else "nothing was written"
     if is_long and before:
-        kept = f"finished units are kept in {folder}, and the same command goes on there"
+        kept = f"finished units are kept in {folder}, and the same command continues there"
     assert (status, out, err) == (130, "", f"interrupted: {kept}.\n")
 
 

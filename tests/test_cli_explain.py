@@ -125,7 +125,7 @@ def test_the_picture(model, run, kind):  # noqa: F811
         assert ElementTree.fromstring(content).tag.endswith("svg")
     status, _, err = run("explain", "m.eiv", "d.csv", "--row", 3, "-o", picture.name)
     assert status == 2
-    assert "there already" in err
+    assert "exists already" in err
     assert run("explain", "m.eiv", "d.csv", "--row", 3, "-o", picture.name, "--force")[0] == 0
     assert picture.read_bytes() == content, "the same row gives the same picture"
 

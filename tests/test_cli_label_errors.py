@@ -298,7 +298,10 @@ def test_fit_ends_with_one_sentence(folder, run, options, message):  # noqa: F81
         (["d.csv", "--y-err", "length"], "'length' is a feature, so it cannot be the error of the target"),
         (["d.csv", "--y-err", "5%"], "--y-err 5%: a share of the label is not known before the label is; give a"),
         (["below.csv"], "below.csv, line 4: column 'mass_err' holds -0.1, but an error must not be negative"),
-        (["holes.csv"], "(column 'mass_err': 1 missing, first in line 7). Use --drop-missing to go on without them. "),
+        (
+            ["holes.csv"],
+            "(column 'mass_err': 1 missing, first in line 7). Use --drop-missing to continue without them. ",
+        ),
         (["holes.csv"], "--y-err VALUE gives an error of labels that needs no column."),
     ],
 )
@@ -381,11 +384,11 @@ def test_report_of_labels_with_known_errors(folder, run, fitted, y_err, given, k
     inside = ((table["mass"] >= low) & (table["mass"] <= high)).mean()
     assert f"Of 80 labels, {percent(inside)} lie in their 95 % interval" in text
     typical = number(float(np.median(known(table))))
-    assert f"The intervals of labels take in their known errors, {typical} in the median." in text
-    assert f"its known error of {typical} in it" in text
+    assert f"The intervals of labels include their known errors (median {typical})." in text
+    assert f"with its known error of {typical}" in text
     noise = value(shown_table(text, "Uncertainty budget")["noise of a label"][1])
     np.testing.assert_allclose(noise, np.sqrt(np.mean(p.noise**2)), rtol=5e-3)
-    assert ("The band of a new label takes in its known error, too" in text) == (y_err is not None)
+    assert ("The band of a new label also includes its known error" in text) == (y_err is not None)
     assert ("known errors of the labels" in text) == (y_err is not None)
 
 
@@ -404,7 +407,7 @@ def test_report_without_the_column_and_without_a_table(folder, run, fitted):  # 
     assert "leave them out" not in text
     status, _, err = run("report", "m.eiv", "--y-err", "0.3", "--force")
     assert status == 2
-    assert "--y-err is about a table" in err
+    assert "--y-err needs a table" in err
 
 
 @pytest.mark.usefixtures("unrendered")
@@ -416,7 +419,7 @@ def test_report_with_shares_of_labels_some_of_which_are_missing(folder, run, fit
     table.assign(mass=np.nan).to_csv("none.csv", index=False)
     assert run("report", "m.eiv", "some.csv", "-o", "some.html")[::2] == (0, "")
     typical = number(float(0.05 * table["mass"].abs().median()))
-    assert f"take in their known errors, {typical} in the median" in (folder / "some.html").read_text()
+    assert f"include their known errors (median {typical})" in (folder / "some.html").read_text()
     assert run("report", "m.eiv", "none.csv", "-o", "none.html")[0] == 0
     assert "leave them out" in (folder / "none.html").read_text()
 

@@ -291,7 +291,7 @@ def test_info_of_a_model_with_a_network_of_its_own(folder, run):  # noqa: F811
     Path("bad.eiv").write_bytes(altered(Path("m.eiv").read_bytes(), "network/bias", np.full(1, np.nan, np.float32)))
     status, _, err = run("info", "bad.eiv")
     assert status == 2
-    assert err.endswith("can read: some of its weights are no finite numbers\n")
+    assert err.endswith("can read: some of its weights are not finite numbers\n")
 
 
 def test_a_model_that_was_saved_from_python(folder, run):  # noqa: F811
@@ -303,7 +303,7 @@ def test_a_model_that_was_saved_from_python(folder, run):  # noqa: F811
     assert run("info", "m.eiv")[0] == 0
     status, _, err = run("predict", "m.eiv", "d.csv", "-o", "p.csv")
     assert status == 2
-    assert "knows no names of its 2 features" in err
+    assert "does not hold the names of its 2 features" in err
     table[["length", "temp"]].to_csv("x.csv", index=False)
     assert run("predict", "m.eiv", "x.csv", "-o", "p.csv")[0] == 0
     assert {"mass_mean", "batch_high"} < set(pd.read_csv("p.csv"))
@@ -320,7 +320,7 @@ def test_a_model_that_was_saved_from_python(folder, run):  # noqa: F811
     ).save("m.eiv")
     status, _, err = run("predict", "m.eiv", "d.csv", "-o", "q.csv")
     assert status == 2
-    assert "give those of d.csv: --x-err" in err
+    assert "give those of d.csv with --x-err" in err
     assert run("predict", "m.eiv", "d.csv", "-o", "q.csv", "--x-err", "length=temp_err")[0] == 0
 
 
@@ -349,8 +349,11 @@ BAD_TABLES = {
         (["no.csv", *FIT], "There is no file no.csv."),
         (["empty.csv", *FIT], "empty.csv is empty"),
         (["header.csv", *FIT], "header.csv has a header but no rows"),
-        (["one.csv", *FIT], "one.csv: there is one row to learn from, and a fit needs two at least."),
-        (["missing.csv", *FIT, "--drop-missing"], "missing.csv: there is one row to learn from, and a fit needs two"),
+        (["one.csv", *FIT], "one.csv: there is one row to learn from, and a fit needs at least two."),
+        (
+            ["missing.csv", *FIT, "--drop-missing"],
+            "missing.csv: there is one row to learn from, and a fit needs at least two",
+        ),
         (["text.csv", *FIT], "text.csv, line 3: column 'length' holds 'long', not a number"),
         (["double.csv", *FIT], "double.csv: several columns have the name 'length'"),
         (["negative.csv", *FIT], "'temp_err' holds -0.1, but an error must not be negative (1 such row)."),
@@ -359,13 +362,13 @@ BAD_TABLES = {
         (["d.csv", *FIT, "--target", "weight"], "d.csv has no column 'weight' (--target)"),
         (["d.csv", *FIT, "--drop", "weight"], "d.csv has no column 'weight' (--drop)"),
         (["d.csv", *FIT, "--groups", "weight"], "d.csv has no column 'weight' (--groups)"),
-        (["d.csv", *FIT, "--feature", "mass"], "'mass' is the target, so it cannot be given to --feature"),
+        (["d.csv", *FIT, "--feature", "mass"], "'mass' is the target, so it cannot be given with --feature"),
         (
             ["d.csv", *FIT, "--feature", "temp", "--feature", "temp_err"],
             "--feature: 'temp_err' holds the error of temp; features can be: length, temp.\n",
         ),
         (["d.csv", *FIT, "--feature", "weight"], "'weight' is not a column of d.csv; features can be: length, temp.\n"),
-        (["d.csv", *FIT, "--drop", "mass"], "'mass' is the target, so it cannot be given to --drop"),
+        (["d.csv", *FIT, "--drop", "mass"], "'mass' is the target, so it cannot be given with --drop"),
         (["d.csv", *FIT, "--x-err", "mass=0.1"], "'mass' is the target"),
         (["d.csv", *FIT[:-4], "--x-err", "length=mass"], "'mass' is the target, so it cannot be an error too"),
         (["d.csv", *FIT, "--x-err", "weight=0.1"], "no column 'weight'"),
@@ -460,7 +463,7 @@ def test_outputs_are_not_replaced_unasked(model, run):  # noqa: F811
     before = (model / "m.eiv").read_bytes()
     status, _, err = run("fit", "d.csv", *FIT, *QUICK, "--seed", "9", "-o", "m.eiv")
     assert status == 2
-    assert "m.eiv is there already; use --force" in err
+    assert "m.eiv exists already; use --force" in err
     assert (model / "m.eiv").read_bytes() == before
     assert run("fit", "d.csv", *FIT, *QUICK, "--seed", "9", "-o", "m.eiv", "--force")[0] == 0
     assert (model / "m.eiv").read_bytes() != before
@@ -561,7 +564,7 @@ def test_an_interrupted_study_keeps_what_is_finished(folder):
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err.endswith("interrupted: finished units are kept in s, and the same command goes on there.\n")
+    assert err.endswith("interrupted: finished units are kept in s, and the same command continues there.\n")
     assert "Traceback" not in err
     assert not list(folder.glob("s/*.csv"))
     assert list(folder.glob("s/stacks/*.json"))

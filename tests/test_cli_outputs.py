@@ -60,7 +60,7 @@ def test_links_are_followed_and_permissions_are_kept(model, run):  # noqa: F811
     Path("there/p.csv").write_text("old")
     Path("there/p.csv").chmod(0o600)
     Path("p.csv").symlink_to("there/p.csv")
-    assert "p.csv is there already" in run("predict", "m.eiv", "d.csv", "-o", "p.csv")[2]
+    assert "p.csv exists already" in run("predict", "m.eiv", "d.csv", "-o", "p.csv")[2]
     assert run("predict", "m.eiv", "d.csv", "-o", "p.csv", "--force")[0] == 0
     assert Path("p.csv").is_symlink()
     assert Path("there/p.csv").read_text().startswith("id,length")
@@ -102,7 +102,7 @@ def test_an_output_that_appears_meanwhile_is_left_alone(model, run, monkeypatch,
     status, _, err = run(*arguments, "-o", name)
     assert status == 2
     beside = Path(name).with_suffix(f".1{Path(name).suffix}")
-    assert err.endswith(f"error: {name} has appeared while this ran and is left as it is; the result is {beside}.\n")
+    assert err.endswith(f"error: {name} appeared during the run and is left as it is; the result is {beside}.\n")
     assert Path(name).read_text() == "theirs"
     assert not list(model.glob(".*.eiv-part"))
     assert run(*arguments, "-o", name, "--force")[0] == 0
@@ -119,7 +119,7 @@ def test_the_page_of_results_is_not_replaced_without_force(run, tmp_path):  # no
     run_tables(sets=["yacht"]).write(results)
     page.write_text("mine")
     status, _, err = run("report", results, "-o", page)
-    assert (status, err) == (2, f"error: {page} is there already; use --force to replace it.\n")
+    assert (status, err) == (2, f"error: {page} exists already; use --force to replace it.\n")
     assert page.read_text() == "mine"
     assert run("report", results, "-o", page, "--force")[0] == 0
     assert page.read_text().startswith("<!DOCTYPE html>")
@@ -128,7 +128,7 @@ def test_the_page_of_results_is_not_replaced_without_force(run, tmp_path):  # no
     figures.mkdir()
     (figures / "scores.png").write_text("mine")
     status, _, err = run("report", results, "-o", tmp_path / "page.md")
-    assert (status, err) == (2, f"error: {figures} is there already; use --force to replace figures in it.\n")
+    assert (status, err) == (2, f"error: {figures} exists already; use --force to replace figures in it.\n")
     assert (figures / "scores.png").read_text() == "mine"
     table = results / "networks.csv"
     before = table.read_bytes()
@@ -454,7 +454,7 @@ LONG_KEY = f"{'a.' * 100_000}a"
         (["--set", "n_hidden=12345678901234567890"], "n_hidden must be a whole number of at least 1 and at most 100,"),
         (["--set", "n_networks=100000"], "n_networks must be a whole number of at least 1 and at most 1,000, got"),
         (["--set", "epochs=99999999"], "epochs must be a whole number of at least 1 and at most 1,000,000, got"),
-        (["--set", "n_theta=100000", "--set", "n_zeta=10000"], "n_theta x n_zeta must be 1,000,000 at most, got"),
+        (["--set", "n_theta=100000", "--set", "n_zeta=10000"], "n_theta x n_zeta must be at most 1,000,000, got"),
         (["--set", f"epochs={'9' * 5000}"], "epochs must be a whole number of at least 1"),
         (["--set", f"epochs={'[' * 5000}"], "epochs must be a whole number of at least 1"),
         (["--set", "batch_size=99999999999999999999"], "batch_size must be a whole number of at least 1 and at most"),
@@ -474,7 +474,7 @@ LONG_KEY = f"{'a.' * 100_000}a"
         (["--config", "twice.toml"], "twice.toml: drop-missing and drop_missing are the same option; give one of them"),
         (["--holdout", "0.99"], "--holdout 0.99 leaves none of 80 rows to learn from; give less."),
         (["--holdout", "0.98"], "--holdout 0.98 leaves one of 80 rows to learn from; give less."),
-        (["--set", "learning_rate=1e300"], "learning_rate must be 3.4e+38 at most, got 1e+300."),
+        (["--set", "learning_rate=1e300"], "learning_rate must be at most 3.4e+38, got 1e+300."),
         (["--holdout", "0.9", "--groups", "batch"], "--holdout 0.9 leaves none of 6 groups to learn from; give less."),
     ],
 )
@@ -524,7 +524,7 @@ def test_rows_whose_squares_are_none(model, run):  # noqa: F811
         status, _, err = run(arguments[0], "m.eiv", "far.csv", *arguments[1:])
         assert status == 2
         assert err.startswith("error: "), "and no warning before"
-        assert err.endswith("Its values lie too far from those of the fit.\n")
+        assert err.endswith("Its values are too far from those of the fit.\n")
     assert run("report", "m.eiv", "high.csv", "-o", "p.html") == (
         2,
         "",
@@ -538,7 +538,7 @@ def test_rows_whose_squares_are_none(model, run):  # noqa: F811
 def test_a_level_that_rounds_to_one(model, run, command):  # noqa: F811
     more = ["--row", "1"] if command == "explain" else ["-o", "p.csv"]
     status, _, err = run(command, "m.eiv", "d.csv", *more, "--level", "0.9999999999999999")
-    assert (status, err.startswith("error: --level must not be so near to 1")) == (2, True)
+    assert (status, err.startswith("error: --level must not be so close to 1")) == (2, True)
     assert run(command, "m.eiv", "d.csv", *more, "--level", "0.999999")[0] == 0
 
 

@@ -203,11 +203,11 @@ def test_a_name_beside_keeps_the_ending(tmp_path, monkeypatch, name, beside):
             part.write_text("ours")
             appear(path)
 
-    with pytest.raises(FileExistsError, match=f"{name} has appeared .* the result is {beside}\\.$"):
+    with pytest.raises(FileExistsError, match=f"{name} appeared during .* the result is {beside}\\.$"):
         write(Path(name), Path.mkdir)
     assert Path(beside).read_text() == "ours"
     (tmp_path / "there").mkdir()
     Path("link").symlink_to(f"there/{name}")
-    with pytest.raises(FileExistsError, match=f"link has appeared .* the result is {tmp_path}/there/{beside}\\.$"):
+    with pytest.raises(FileExistsError, match=f"link appeared during .* the result is {tmp_path}/there/{beside}\\.$"):
         write(Path("link"), Path.touch)
     assert (tmp_path / "there" / beside).read_text() == "ours"

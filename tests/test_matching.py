@@ -38,9 +38,9 @@ def test_a_step_between_two_components(n_nodes):
     shares = shares / shares.sum()
     f = torch.tanh(2 * (torch.tensor([[-0.9], [0.9]]) + 0.4 * points))  # component x point
     joint = torch.stack([1 - RARE, RARE], -1).unsqueeze(-1) * shares
-    wanted, spread = moments(f.expand_as(joint).flatten(1), joint.flatten(1))
-    assert ((mean - wanted).abs() / spread).max() < 0.05
-    assert (u / spread - 1).abs().max() < 0.03
+    wanted, std = moments(f.expand_as(joint).flatten(1), joint.flatten(1))
+    assert ((mean - wanted).abs() / std).max() < 0.05
+    assert (u / std - 1).abs().max() < 0.03
 
 
 @pytest.mark.parametrize("n_nodes", [20, 100])

@@ -129,7 +129,7 @@ def test_the_numbers_on_the_page_are_those_of_the_library(tmp_path):
     assert f"Of 87 labels, {percent(covered[3])} lie in their 95 % interval" in text
     assert f"error is {number(rmse(labels[3:], known.mean))}" in text
     outside = (new < X.min(0)) | (new > X.max(0))
-    assert f"{outside.any(1).sum()} of 90 rows leave the range" in text
+    assert f"{outside.any(1).sum()} of 90 rows are outside the range" in text
     counts = shown_table(text, "Inputs that leave")
     for j, name in enumerate("abcd"):
         if outside[:, j].any():
@@ -171,17 +171,17 @@ def test_tables_without_labels_and_the_training_table(tmp_path):
     X, y = table()
     assert "holds no labels of y" in page_of(tmp_path, sample_of(X))
     again = page_of(tmp_path, sample_of(X, y), notes={"data": "new.csv"})
-    assert "On rows that it has learned from" in again
+    assert "On these rows, residuals and calibration look better" in again
     assert "rows that are new to it" in again
-    assert "so this is no test" in again
+    assert "so this is not a test" in again
     for verdict in ("as it should be", "the intervals are too"):
         assert verdict not in again, "learned rows say nothing of calibration"
     fresh = page_of(tmp_path, sample_of(X, y), notes={"data": "old.csv"})
-    assert "so this is no test" not in fresh
+    assert "so this is not a test" not in fresh
     same = page_of(tmp_path, sample_of(X, y, digest="ab"), notes={"data": "old.csv", "data_sha256": "ab"})
     other = page_of(tmp_path, sample_of(X, y, digest="cd"), notes={"data": "new.csv", "data_sha256": "ab"})
-    assert "so this is no test" in same, "a copy under another name"
-    assert "so this is no test" not in other, "another table under the old name"
+    assert "so this is not a test" in same, "a copy under another name"
+    assert "so this is not a test" not in other, "another table under the old name"
     for text in (again, fresh):
         assert "Labels inside" in text
 
@@ -191,7 +191,7 @@ def test_the_same_model_gives_the_same_page_which_needs_nothing_from_elsewhere(t
     notes = {"target": "<script>alert(1)</script>", "data": "old.csv"}
     text = page_of(tmp_path, sample_of(X, y), notes=notes)
     assert text == page_of(tmp_path, sample_of(X, y), notes=notes)
-    assert "On rows that it has learned from" not in text
+    assert "On these rows, residuals and calibration look better" not in text
     assert "<script>alert" not in text
     assert "<b>length" not in text
     assert all(source.startswith(("data:", "#")) for source in re.findall(r'(?:src|href)="([^"]*)"', text))
@@ -204,7 +204,7 @@ def test_the_same_model_gives_the_same_page_which_needs_nothing_from_elsewhere(t
 def test_odd_notes_do_no_harm(tmp_path, notes):
     text = page_of(tmp_path, notes=notes)
     assert "rows were held out" not in text
-    assert "On rows that it has learned from" not in text
+    assert "On these rows, residuals and calibration look better" not in text
 
 
 def test_words():
@@ -227,7 +227,7 @@ def test_the_command(model, run, monkeypatch):  # noqa: F811
     text = (model / "m.html").read_text()
     assert "mass from 2 measured inputs" in text
     assert "d.csv: 80 rows." in text
-    assert "On rows that it has learned from" in text
+    assert "On these rows, residuals and calibration look better" in text
     fitted, data = EiVRegressor.load("m.eiv"), pd.read_csv("d.csv")
     errors = np.column_stack([np.full(80, 0.1), data["temp_err"]])
     p = fitted.predict_distribution(data[["length", "temp"]], X_err=errors)
@@ -236,7 +236,7 @@ def test_the_command(model, run, monkeypatch):  # noqa: F811
     assert f"{held_out['rows']} rows were held out" in text
     status, _, err = run("report", "m.eiv", "d.csv")
     assert status == 2
-    assert "m.html is there already; use --force" in err
+    assert "m.html exists already; use --force" in err
     assert run("report", "m.eiv", "--force")[0] == 0
     assert "No table was given" in (model / "m.html").read_text()
     assert run("report", "m.eiv", "d.csv", "--target", "batch", "-o", "other.html")[0] == 0
@@ -271,14 +271,14 @@ def test_of_a_large_table_rows_are_chosen_evenly(model, run, monkeypatch):  # no
         (["d.csv"], "d.csv is not a model file"),
         (["m.eiv", "narrow.csv"], "narrow.csv has no column 'temp'"),
         (["m.eiv", "d.csv", "--target", "weight"], "d.csv has no column 'weight' (--target)"),
-        (["m.eiv", "--target", "mass"], "--target is about a table"),
-        (["m.eiv", "--x-err", "1"], "--x-err is about a table"),
+        (["m.eiv", "--target", "mass"], "--target needs a table"),
+        (["m.eiv", "--x-err", "1"], "--x-err needs a table"),
         (["m.eiv", "d.csv", "--x-err", "mass=1"], "'mass' is not a feature"),
         (["m.eiv", "holes.csv"], "holes.csv: 1 of 1 rows hold missing"),
         (["m.eiv", "holes.csv", "--drop-missing"], "holes.csv: every row holds missing or infinite values"),
         (["m.eiv", "words.csv"], "words.csv, line 2: column 'mass' holds 'heavy', not a number"),
         (["m.eiv", "far.csv"], "not a finite number"),
-        ([".", "d.csv"], "takes no table"),
+        ([".", "d.csv"], "for which no table can be given"),
     ],
 )
 def test_the_command_ends_with_one_sentence(model, run, arguments, message):  # noqa: F811

@@ -137,7 +137,7 @@ def test_own_module_has_to_be_given_again(tmp_path):
     model.save(path)
     assert read_header(path)["settings"]["module"] == "SmallConv"
     assert_same(model, EiVRegressor.load(path, module=SmallConv), X)
-    with pytest.raises(ModelFileError, match=r"m.eiv.*network of its own \(SmallConv\).*module=\.\.\."):
+    with pytest.raises(ModelFileError, match=r"m.eiv.*network of the user \(SmallConv\).*module=\.\.\."):
         EiVRegressor.load(path)
     with pytest.raises(ModelFileError, match=r"do not fit the network, first '0\.bias'"):
         EiVRegressor.load(
@@ -165,7 +165,7 @@ def test_own_prior_is_to_be_given_again(prior, tmp_path):
     X, y = table()
     model = EiVRegressor(0.1, input_prior=prior, **FAST, recipe="paper").fit(X, y)
     model.save(tmp_path / "m.eiv")
-    with pytest.raises(ModelFileError, match=r"input_prior of its own \(Own\w+\), which the file does not hold"):
+    with pytest.raises(ModelFileError, match=r"input_prior of the user \(Own\w+\), which the file does not hold"):
         EiVRegressor.load(tmp_path / "m.eiv")
     assert_same(model, EiVRegressor.load(tmp_path / "m.eiv", input_prior=prior), X)
 
@@ -290,7 +290,7 @@ def test_truncated_files_are_noticed(small, tmp_path):
 
 
 def test_files_that_are_something_else(tmp_path, small):
-    assert "a pickle can run" in refused(tmp_path, pickle.dumps({"a": 1}))
+    assert "a pickle, which is not opened because it can run" in refused(tmp_path, pickle.dumps({"a": 1}))
     with zipfile.ZipFile(tmp_path / "z.zip", "w") as archive:
         archive.writestr("a", "b")
     assert "zip archive" in refused(tmp_path, (tmp_path / "z.zip").read_bytes())
@@ -338,12 +338,12 @@ TABLE_OF_ONE_NUMBER = {"type": "table", "values": 1.0, "index": LABELS, "columns
         (setting("x_err", {"type": "os.system"}), "'os.system' is not a type of setting"),
         (setting("x_err", {"type": ["list"]}), "not a type of setting"),
         (setting("x_err", {"type": "array", "name": "network"}), "bad.eiv"),
-        (setting("input_prior", {"type": "flat_prior", "extra": 1}), "flat_prior has not the parts"),
+        (setting("input_prior", {"type": "flat_prior", "extra": 1}), "flat_prior does not have the parts"),
         (setting("device", "tpu"), "bad.eiv"),
         (lambda inner, header: inner.update(n_networks=10**15), "bad.eiv"),
         (lambda inner, header: inner["features"].update(n=10**15), "bad.eiv"),
         (lambda inner, header: inner["features"].update(n=-1), "features n must be"),
-        (lambda inner, header: inner["features"].update(names=["a"]), "2 names are wanted"),
+        (lambda inner, header: inner["features"].update(names=["a"]), "it must hold 2 names"),
         (lambda inner, header: inner["training"].update(epochs=7), "loss_curve is"),
         (lambda inner, header: inner.update(seed="x"), "seed must be"),
         (lambda inner, header: inner.update(x_err=0.1), "x_err has the wrong shape"),
@@ -355,12 +355,15 @@ TABLE_OF_ONE_NUMBER = {"type": "table", "values": 1.0, "index": LABELS, "columns
         (lambda inner, header: inner["changed_since_fit"].update(n_theta="many"), "n_theta must be a whole number"),
         (
             lambda inner, header: inner["settings"].update(n_theta=10**5, n_zeta=10**4),
-            "n_theta x n_zeta must be 1,000,000 at most",
+            "n_theta x n_zeta must be at most 1,000,000",
         ),
         (lambda inner, header: inner["settings"].pop("posterior") and None, "the header has no settings posterior"),
         (lambda inner, header: inner["settings"].pop("module"), "the header has no settings module"),
-        (setting("x_err", TABLE_OF_ONE_NUMBER), "a table has other values than labels"),
-        (setting("x_err", TABLE_OF_ONE_NUMBER | {"type": "column"}), "a table has other values than labels"),
+        (setting("x_err", TABLE_OF_ONE_NUMBER), "a table has a different number of values than of labels"),
+        (
+            setting("x_err", TABLE_OF_ONE_NUMBER | {"type": "column"}),
+            "a table has a different number of values than of labels",
+        ),
         (setting("posterior", "swag"), "no state of the posterior 'swag'"),
         (setting("posterior", "last_layer_laplace"), "no state of the posterior"),
         (lambda inner, header: inner["training"].update(first_loss="low"), "training first_loss must be a number"),
@@ -438,8 +441,8 @@ def altered(content, name, values):
         ("likelihood/y_noise", [-1.0], "noise of its likelihood must be above zero"),
         ("likelihood/y_noise", [np.nan], "state of its likelihood must be finite"),
         ("x_err", [-0.1, 0.1], "x_err"),
-        ("network/0.bias", [np.nan, 0.0], "some of its weights are no finite numbers"),
-        ("network/0.bias", [np.inf, 0.0], "some of its weights are no finite numbers"),
+        ("network/0.bias", [np.nan, 0.0], "some of its weights are not finite numbers"),
+        ("network/0.bias", [np.inf, 0.0], "some of its weights are not finite numbers"),
         ("input_prior/covariances", [-1.0, 1.0], "MixturePrior"),
     ],
 )
@@ -500,7 +503,7 @@ def test_more_networks_than_there_are_weights(tmp_path):
         header["loss_curve"]["shape"] = [1, 3]
 
     (tmp_path / "bad.eiv").write_bytes(forged((tmp_path / "m.eiv").read_bytes(), more))
-    with pytest.raises(ModelFileError, match="not the weights of 3 networks"):
+    with pytest.raises(ModelFileError, match="it does not hold the weights of 3 networks"):
         EiVRegressor.load(tmp_path / "bad.eiv", module=lambda n_in, n_out: pytest.fail("a network was built"))
 
 

@@ -37,7 +37,7 @@ def test_bad_precisions_are_refused(line):
     X, y = line
     with pytest.raises(ValueError, match="precision must be 'auto', 'float32' or 'bfloat16', got 'half'"):
         EiVRegressor(precision="half", recipe="paper").fit(X, y)
-    with pytest.raises(ValueError, match="goes with dtype='float32' only"):
+    with pytest.raises(ValueError, match="needs dtype='float32'"):
         EiVRegressor(precision="bfloat16", dtype="float64", recipe="paper").fit(X, y)
     with pytest.raises(ValueError, match="for fully connected networks"):
         EiVRegressor(precision="bfloat16", module=SmallConv, epochs=1, recipe="paper").fit(

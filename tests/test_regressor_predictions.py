@@ -279,7 +279,7 @@ def test_named_errors_of_labels_are_matched_by_name_at_predict(two_outputs):
             r"value for each output of y, \['mass', 'length'\], got \['weigh",
         ),
         (lambda e: e[["mass"]], r"value for each output of y, .* got \['mass'\]"),
-        (lambda e: e["mass"], r"value for each output of y, .* got \[0, 1, .* and 20 more; 0 for exact"),
+        (lambda e: e["mass"], r"value for each output of y, .* got \[0, 1, .* and 20 more; use 0 for exact"),
         (lambda e: e["mass"].to_numpy(), r"2 values \(one for each output\), or shape \(40, 2\) .* got shape \(40,\)"),
         (lambda e: e[:7], r"shape \(40, 2\) \(one for each row and output\), got shape \(7, 2\)"),
         (lambda e: e.astype(str) + "g", r"must hold numbers only; these columns do not: mass, length"),

@@ -218,11 +218,11 @@ def test_missing_and_infinite_values(tmp_path):
         ('a,b\n"1\n",2\n\n3\n', "t.csv", r"t\.csv, line 5: 1 cells"),
         ("a,a\n1,2\n", "t.csv", r"t\.csv: several columns have the name 'a'"),
         (b"a,b\n\x00\x01\n", "t.csv", "zero bytes"),
-        (b"\x1f\x8b\x08garbage", "t.csv.gz", "not a whole gzip file"),
+        (b"\x1f\x8b\x08garbage", "t.csv.gz", "not a complete gzip file"),
         (gzip.compress(b"a,b\n" + b"1,2\n" * 99999)[:-30], "t.csv.gz", r"t\.csv\.gz"),
         ("a,b\n1,2\n", "t.parquet", r"t\.parquet cannot be read as Parquet"),
         ("a,b\n1,2\n", "t.xlsx", r"t\.xlsx is not an Excel workbook"),
-        ("a,b\n1,2\n", "t.xls", r"these are known: \.csv"),
+        ("a,b\n1,2\n", "t.xls", r"known endings: \.csv"),
     ],
 )
 def test_bad_files(content, name, message, tmp_path):
@@ -288,7 +288,7 @@ def test_the_limit_of_names(tmp_path):
     name = "x" * 131_072
     assert open_table(written(tmp_path, f"a,{name}\n1,2\n")).columns == ("a", name)
     with pytest.raises(
-        TableError, match=r"t\.csv: the names of its columns cannot be read; each may have 131,072 char"
+        TableError, match=r"t\.csv: the names of its columns cannot be read; each may have at most 131,072 char"
     ):
         open_table(written(tmp_path, f"a,{name}x\n1,2\n"))
 
@@ -316,7 +316,7 @@ def test_limits_of_rows_and_columns(tmp_path):
         open_table(bomb)
     assert tracemalloc.get_traced_memory()[1] < 2**25
     tracemalloc.stop()
-    with pytest.raises(TableError, match=r"t\.csv has 100,001 columns; 100,000 are the most"):
+    with pytest.raises(TableError, match=r"t\.csv has 100,001 columns; the limit is 100,000"):
         open_table(written(tmp_path, 100_000 * "," + "\n" + 100_000 * "," + "\n"))
 
 
@@ -417,7 +417,7 @@ def test_workbooks_that_are_not_what_they_say(tmp_path):
         open_table(path)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr(STRINGS, "x")
-    with pytest.raises(TableError, match="is packed in a way that Excel does not know"):
+    with pytest.raises(TableError, match="is packed in a way that Excel does not use"):
         open_table(path)
 
 
@@ -444,7 +444,7 @@ def test_limits_of_cells_in_excel(tmp_path, monkeypatch):
     with pytest.raises(TableError, match=r"t\.xlsx has more than 70,000 characters, the limit; save it as CSV"):
         open_table(path)
     workbook(path, [f"<si><t>{'x' * 32_768}</t></si>"], [CELL])
-    with pytest.raises(TableError, match=r"t\.xlsx, row 2: a cell of 32,768 characters; 32,767 are the most"):
+    with pytest.raises(TableError, match=r"t\.xlsx, row 2: a cell of 32,768 characters; the limit is 32,767"):
         open_table(path)
 
 
@@ -479,7 +479,7 @@ def test_a_row_group_that_is_too_large(tmp_path, monkeypatch):
     monkeypatch.setattr(rowgroups, "_LARGEST_COLUMN", 2**20)
     path = parquet(tmp_path / "t.parquet", [f"{i}" + "x" * 10_000 for i in range(200)])
     with pytest.raises(
-        TableError, match=r"t\.parquet: column 't' has 2 MiB in row group 1; 1 MiB are the most\. Write it with smaller"
+        TableError, match=r"t\.parquet: column 't' has 2 MiB in row group 1; the limit is 1 MiB\. Write it with smaller"
     ):
         read_rows(open_table(path))
     assert len(read_rows(open_table(path), ["a"])) == 200
@@ -632,7 +632,7 @@ def test_rows_are_counted_before_they_are_read(name, tmp_path):
 def test_rows_that_the_parser_loses_are_noticed(tmp_path, monkeypatch):
     source = open_table(written(tmp_path, "a,b\n1,2\n3,4\n5,6\n"))
     monkeypatch.setattr(reading.pyarrow.csv, "open_csv", _without_last_row(reading.pyarrow.csv.open_csv))
-    with pytest.raises(TableError, match=r"t\.csv: 2 rows were read, but its lines make 3"):
+    with pytest.raises(TableError, match=r"t\.csv: 2 rows were read, but its lines make up 3"):
         read_rows(source)
 
 
@@ -640,7 +640,7 @@ def test_parquet_that_is_said_to_have_other_rows(tmp_path):
     pd.DataFrame({"a": [1.5, 2.5, 3.5]}).to_parquet(tmp_path / "t.parquet")
     source = open_table(tmp_path / "t.parquet")
     source.n_rows = -4  # as a damaged file says
-    with pytest.raises(TableError, match=r"t\.parquet: 3 rows were read, but it is said to have -4\. Is it damaged"):
+    with pytest.raises(TableError, match=r"t\.parquet: 3 rows were read, but the file states -4\. Is it damaged"):
         read_rows(source)
 
 
@@ -681,7 +681,7 @@ def test_every_command_says_what_became_of_the_rows(tmp_path, monkeypatch, run):
     assert "Rows: 60 read, 57 predicted, 3 left out." in predicted
     assert "Rows: 60 read, 1 explained, 59 left out." in run("explain", "m.eiv", "d.csv", "--row", "2")[1]
     reported = run("report", "m.eiv", "d.csv", "--drop-missing")[1]
-    assert "Rows: 60 read, 57 looked at, 3 left out." in reported
+    assert "Rows: 60 read, 57 evaluated, 3 left out." in reported
     odd = os.fsdecode(b"\xff.csv")
     Path(odd).write_bytes(Path("d.csv").read_bytes())  # a name that is not text
     for command in (("fit", odd, *fit[2:], "-o", "o.eiv"), ("report", "m.eiv", odd, "--drop-missing", "-o", "o.html")):
@@ -703,7 +703,7 @@ def test_every_command_says_what_became_of_the_rows(tmp_path, monkeypatch, run):
     ):
         assert run(*command)[::2] == (
             2,
-            "error: d.csv: 59 rows were read, but its lines make 60. Is a quote missing?\n",
+            "error: d.csv: 59 rows were read, but its lines make up 60. Is a quote missing?\n",
         )
 
 
@@ -864,7 +864,7 @@ def test_large_whole_numbers_are_rounded_whatever_the_file(tmp_path):
 
 def test_parquet_text_that_is_none(tmp_path):
     array = pa.array([b"1", b"\xff"], pa.binary()).cast(pa.string(), safe=False)
-    rows = reading.Rows(open_table(written(tmp_path, "a\n1\n")), pa.table({"a": array}))
+    rows = reading.TableRows(open_table(written(tmp_path, "a\n1\n")), pa.table({"a": array}))
     with pytest.raises(TableError, match="column 'a'"):
         rows.numbers("a")
 

@@ -1,6 +1,6 @@
 """Regression for inputs that carry error bars (Errors-in-Variables).
 
-`import eiv` is light: torch and scikit-learn are loaded with the first name that needs them.
+`import eiv` is fast: torch and scikit-learn are loaded with the first name that needs them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Packages that only some uses of eiv need: each belongs to an extra, such as `eiv[cli]`, that installs it."""
+"""Optional packages: each belongs to an extra, such as `eiv[cli]`, that installs it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["MissingExtraError", "is_installed", "needs"]
 
 
 class MissingExtraError(ImportError):
-    """A package is missing that this use of eiv needs; the message names the extra to install.
+    """A package that this use of eiv needs is missing; the message names the extra to install.
 
     Examples:
         >>> raise MissingExtraError('eiv report needs jinja2, which is missing: pip install "eiv[report]"')
@@ -22,12 +22,12 @@ class MissingExtraError(ImportError):
 def needs(what: str, *packages: str, extra: str) -> None:
     """Raise a `MissingExtraError` where one of `packages`, which `extra` of eiv installs, is missing.
 
-    Nothing is imported, so that long work can ask before it begins.
+    Nothing is imported, so that long work can check this before it begins.
 
     Args:
-        what: the use that needs them; the message begins with it.
-        packages: by the names that they are imported by.
-        extra: the one to install.
+        what: the use that needs the packages; the message begins with it.
+        packages: the names under which they are imported.
+        extra: the extra that installs them.
 
     Examples:
         >>> needs("eiv report", "jinja2", "matplotlib", extra="report")
@@ -41,7 +41,7 @@ def needs(what: str, *packages: str, extra: str) -> None:
 
 
 def is_installed(package: str) -> bool:
-    """Whether a package can be imported; a mere folder of its name is none.
+    """Whether a package can be imported; a folder of the same name without code does not count.
 
     Examples:
         >>> is_installed("eiv"), is_installed("no_such_package")

@@ -45,7 +45,7 @@ def coverage(truth: ArrayLike, low: ArrayLike, high: ArrayLike) -> float:
         high: upper ends, the same shape.
 
     Returns:
-        A number between 0 and 1; right for intervals at level q is q.
+        A number between 0 and 1; it should be q for intervals at level q.
 
     Examples:
         >>> coverage([0.0, 5.0], low=[-1.0, -1.0], high=[1.0, 1.0])
@@ -57,17 +57,17 @@ def coverage(truth: ArrayLike, low: ArrayLike, high: ArrayLike) -> float:
 
 
 def nll(truth: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
-    r"""The mean negative logarithm of the predictive density: of a normal distribution, or of a mixture of them.
+    r"""The mean negative logarithm of the predictive density, for normal distributions or mixtures of them.
 
     .. math:: - \frac1n \sum_i \log \frac1K \sum_{k=1}^K \mathcal{N}(t_i | m_{ki}, s_{ki}^2)
 
-    A mixture of draws of f with the output noise as `std` is the predictive distribution of labels as Algorithm 2 has
-    it; with one normal distribution per row, K = 1.
+    With draws of f as `mean` and the output noise as `std`, the mixture is the predictive distribution of labels of
+    Algorithm 2. With one normal distribution per row, K = 1.
 
     Args:
         truth: labels y, or the known g(zeta), any shape.
-        mean: of the same shape, or draws with one axis more in front, `K x ...`.
-        std: standard deviations above 0, of the shape of `mean` or one that goes with it.
+        mean: means of the same shape, or draws with one more axis in front, `K x ...`.
+        std: standard deviations above 0, in a shape that broadcasts to that of `mean`.
 
     Returns:
         One number; smaller is better.
@@ -89,19 +89,19 @@ def nll(truth: ArrayLike, mean: ArrayLike, std: ArrayLike) -> float:
 def crps(
     truth: ArrayLike, mean: ArrayLike | None = None, std: ArrayLike | None = None, *, draws: ArrayLike | None = None
 ) -> float:
-    r"""The mean continuous ranked probability score: of a normal distribution, or of draws.
+    r"""The mean continuous ranked probability score, for normal distributions or for draws.
 
     .. math:: \mathrm{CRPS}(F, t) = \int (F(z) - 1\{t \le z\})^2 dz = E|Z - t| - \tfrac12 E|Z - Z'|
 
     For a normal distribution, with :math:`w = (t - m) / s`, it is
-    :math:`s \, (w (2 \Phi(w) - 1) + 2 \varphi(w) - 1 / \sqrt\pi)`. For draws it is that of their empirical
-    distribution, which is larger than that of what they were drawn from by E|Z - Z'| / (2 K).
+    :math:`s \, (w (2 \Phi(w) - 1) + 2 \varphi(w) - 1 / \sqrt\pi)`. For K draws it is that of their empirical
+    distribution. On average it exceeds the score of the distribution that they were drawn from by E|Z - Z'| / (2 K).
 
     Args:
         truth: labels y, or the known g(zeta), any shape.
-        mean: of the same shape.
-        std: standard deviations, of the same shape; 0 gives the absolute error.
-        draws: instead of both, `K x` the shape of `truth`.
+        mean: means of the same shape.
+        std: standard deviations of the same shape; 0 gives the absolute error.
+        draws: instead of `mean` and `std`, draws with one more axis in front, `K x ...`.
 
     Returns:
         One number in the units of `truth`; smaller is better.
@@ -137,7 +137,7 @@ def interval_score(truth: ArrayLike, low: ArrayLike, high: ArrayLike, level: flo
 
     .. math:: (h - l) + \frac{2}{1 - q} (l - t)_+ + \frac{2}{1 - q} (t - h)_+
 
-    It is smallest on average where the ends are the (1 - q) / 2 and (1 + q) / 2 quantiles.
+    Its mean is smallest where the ends l and h are the (1 - q) / 2 and (1 + q) / 2 quantiles.
 
     Args:
         truth: labels y, or the known g(zeta), any shape.
@@ -161,15 +161,15 @@ def interval_score(truth: ArrayLike, low: ArrayLike, high: ArrayLike, level: flo
 
 
 def calibration_curve(truth: ArrayLike, mean: ArrayLike, std: ArrayLike, levels: ArrayLike) -> Array:
-    r"""The share of true values inside the central normal interval at each level: the level itself, where all is right.
+    r"""The share of true values inside the central normal interval at each level, which should be that level.
 
     .. math:: \frac1n \#\Big\{i : |t_i - m_i| \le \Phi^{-1}\big(\tfrac{1 + q}{2}\big) s_i\Big\}
 
     Args:
         truth: labels y, or the known g(zeta), any shape.
-        mean: of the same shape.
-        std: standard deviations, of the same shape.
-        levels: q, between 0 and 1.
+        mean: means of the same shape.
+        std: standard deviations of the same shape.
+        levels: values of q, between 0 and 1.
 
     Returns:
         The coverage at each level.

@@ -1,4 +1,4 @@
-"""What a fit finds: the fitted model, and nothing beside it."""
+"""The result of a fit."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from eiv.training.settings import Settings
 __all__ = ["FittedModel", "Names", "Record"]
 
 Array = NDArray[np.float64]
-MOST_ZETAS = 5  # of a block of a prediction: as many as its thetas
+MOST_ZETAS = 5  # the most zetas in a block of a prediction, as many as it has thetas
 SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
     "unbiased": BlockSampler,
     "literal": LiteralSampler,
 }
-_OFF_ONE = 1e-9  # by how much the sum of the shares may miss one: above rounding, below what shows in a prediction
-_KEPT_DRAWS = 2**25  # values of draws that a prediction keeps without being asked to
+_OFF_ONE = 1e-9  # the tolerance of the sum of the shares: above rounding, and too small to show in a prediction
+_KEPT_DRAWS = 2**25  # the most values of draws that a prediction keeps by default
 
 
 @dataclass(frozen=True)
 class Names:
-    """What the columns of a table are called.
+    """The names of the columns of X and y.
 
     Attributes:
-        features: of X, where it was a pandas table.
-        outputs: of y, where it was one.
+        features: those of X if it was a pandas table, else None.
+        outputs: those of y if it was a pandas table, else None.
         has_columns: whether y had a second axis.
 
     Examples:
@@ -60,17 +60,17 @@ class Names:
 
 @dataclass(frozen=True)
 class Record:
-    """What is recorded of a training.
+    """A record of the training.
 
     Attributes:
-        loss_curve: `epochs x S`, the course of eq. (mcloss).
-        x_spread: `n_x`, the standard deviation of each feature in the training rows.
-        x_quantiles: `5 x n_x`, least value, 5 %, 50 % and 95 % quantile and greatest value of each feature there.
+        loss_curve: `epochs x S`, the loss of eq. (mcloss) after each epoch.
+        x_spread: `n_x`, the standard deviation of each feature over the training rows.
+        x_quantiles: `5 x n_x`, the minimum, the 5 %, 50 % and 95 % quantiles and the maximum of each feature there.
         x_err_median: `n_x`, the median error of each feature there.
-        y_err_median: `n_y`, the median of the known errors of labels that are above zero; 0 without any.
+        y_err_median: `n_y`, the median of the known errors of labels that are above zero; 0 if there are none.
         zeta_ess: the effective sample size of the zetas of a row; None for exact inputs.
-        bound_gap: how far the bound is off for want of zetas, in nats per row; None for exact inputs.
-        evidence: of a network of cosines, the logarithm of the density of the labels that its kernel was found from.
+        bound_gap: the error of the bound because zetas are few, in nats per row; None for exact inputs.
+        evidence: for networks of cosines, the log density of the labels from which the kernel was found; else None.
 
     Examples:
         >>> from eiv import EiVRegressor
@@ -92,24 +92,24 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """Everything that a fit finds: what predictions, model files, exports and reports are made from.
+    """Everything that a fit finds. Predictions, model files, exports and reports are made from it.
 
     Attributes:
-        settings: what the fit was made with, complete.
-        arguments: those of the estimator, with the recipe's choice for the ones that were None.
-        seed: of all random streams.
-        x_scaler: brings X to the units that the networks see.
+        settings: all settings of the fit.
+        arguments: those of the estimator, with the choice of the recipe for those that were None.
+        seed: the seed of all random streams.
+        x_scaler: converts X to the units of the networks.
         y_scaler: the same for y.
-        input_prior: pi(zeta), where it was learned as it was found.
+        input_prior: pi(zeta); a learned prior as it was found.
         posterior: q_phi of the S networks.
-        likelihood: p(y | f) of each of them, as it was fitted, in the units that they see.
+        likelihood: the fitted p(y | f) of each network, in the units of the networks.
         weights: `S`, the share of each network in the pool; they add up to one.
-        x_err: the error that prediction takes where none is given, `n_x` or `n_x x n_x`; None after a fit with an error
-            for each row.
+        x_err: the error of X in predictions where none is given, `n_x` or `n_x x n_x`; None after a fit with errors
+            that differ from row to row.
         n_features: n_x.
         n_outputs: n_y.
-        names: of features and outputs.
-        record: of the training.
+        names: the names of features and outputs.
+        record: the record of the training.
         cloud: where the training rows lie; None where an older file does not say.
 
     Examples:
@@ -138,7 +138,7 @@ class FittedModel:
     cloud: TrainingCloud | None = None
 
     def __post_init__(self) -> None:
-        """Refuse weights that are no shares."""
+        """Refuse weights that are not shares of one."""
         n_networks = self.posterior.stack.n_networks
         if self.weights.shape != (n_networks,) or not ((self.weights >= 0) & (self.weights <= 1)).all():
             raise ValueError(f"weights must be {n_networks} numbers from 0 to 1, got {self.weights}.")
@@ -152,7 +152,7 @@ class FittedModel:
 
     @cached_property
     def y_noise(self) -> Array:
-        """`n_y`, the standard deviation of a label about f in units of y, the root mean square over the networks."""
+        """The standard deviation of a label about f in units of y, `n_y`: the root mean square over the networks."""
         return self.likelihood.std(self.pool) * self.y_scaler.scale
 
     @property
@@ -162,18 +162,18 @@ class FittedModel:
 
     @property
     def seeds(self) -> list[SeedSequence]:
-        """One per network."""
+        """The seeds of the networks, one for each."""
         return network_seeds(self.seed, self.n_networks)
 
     def zeta_posterior(self, x: Array, errors: Array, device: torch.device, dtype: torch.dtype) -> ZetaPosterior:
-        """The posterior of zeta given x with these `errors`, in the units that the networks see: `rows x n_x`."""
+        """The posterior of zeta given x and its `errors`, in the units of the networks: `rows x n_x`."""
         return standardised_zetas(self.input_prior, self.x_scaler, x, errors).to(device, dtype)
 
     def for_predictions(self) -> WeightPosterior:
         """The weight posterior, in float64 where its moments are known in closed form.
 
-        Rounding then shows in no digit that matters, so that rows come out the same alone, together and in any order,
-        on every machine. Draws of the other families have random errors far above those of float32.
+        Rounding errors then do not matter: rows have the same predictions alone, together and in any order, on every
+        machine. Draws of the other families have Monte Carlo errors far above the rounding errors of float32.
         """
         return self.posterior.in_double() if self.posterior.in_closed_form else self.posterior
 
@@ -193,12 +193,12 @@ class FittedModel:
 
         Args:
             x: `rows x n_x`.
-            errors: of x as they are stated, in a form of `eiv.inputs.errors`.
+            errors: the stated errors of x, in a form of `eiv.inputs.errors`.
             y_err: `rows x n_y`, known errors of labels, or None.
-            n_draws: thetas per network, and zetas for each block of them; as in the settings by default.
+            n_draws: the number of thetas per network, and of zetas per block of thetas; by default as in the settings.
             method: "unbiased" or "literal".
-            keep_draws: whether draws are kept; by default up to 2^25 values.
-            budget: whether the shares of the features are found.
+            keep_draws: whether draws are kept; by default they are, up to 2^25 values.
+            budget: whether the share of each feature in the uncertainty is computed.
             index: the labels of the rows.
 
         Returns:
@@ -248,11 +248,11 @@ class FittedModel:
     def _sampled(
         self, x: Array, errors: Array, sampler: FunctionSampler, posterior: WeightPosterior, keep: bool
     ) -> tuple[Array, Array, Array, Array | None]:
-        """Mean, epistemic and aleatoric part of f, `rows x n_y`, and draws `n x rows x n_y`, in units of y."""
+        """The mean of f, its epistemic and aleatoric uncertainty, `rows x n_y`, and draws, `n x rows x n_y`."""
         moments = np.empty((3, len(x), self.n_outputs))
         kept: list[Array] = []
         shift, scale = self.y_scaler.shift, self.y_scaler.scale
-        # TF32 would move f by its 2,000th part, more than some uncertainties; training can do with it.
+        # TF32 would change f by 1/2,000 of its value, more than some uncertainties; for training it is good enough.
         with matmul_precision(posterior.parameters[0].device, "float32"):
             for rows, inputs in self._chunks(x, errors, sampler.chunk_rows, posterior):
                 found, draws = sampler.sample(inputs, keep)
@@ -264,7 +264,7 @@ class FittedModel:
         return moments[0] * scale + shift, epistemic, aleatoric, np.concatenate(kept, axis=1) if keep else None
 
     def _shares(self, x: Array, errors: Array, n_theta: int, n_zeta: int) -> Array:
-        """The shares of each feature in the aleatoric part, `rows x n_y x n_x`; NaN where there is no error."""
+        """The share of each feature in the aleatoric variance, `rows x n_y x n_x`; NaN where there is no error."""
         shares = np.full((len(x), self.n_outputs, self.n_features), np.nan)
         if errors.any():
             sampler = BudgetSampler(self.posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
@@ -276,7 +276,7 @@ class FittedModel:
     def _chunks(
         self, x: Array, errors: Array, size: int, posterior: WeightPosterior
     ) -> Iterator[tuple[slice, ZetaPosterior]]:
-        """The posterior of zeta, standardised, for `size` rows at a time, in the numbers of the networks."""
+        """The posterior of zeta, standardised, for `size` rows at a time, in the dtype of the networks."""
         like = posterior.parameters[0]
         for start in range(0, len(x), size):
             rows = slice(start, start + size)
@@ -285,7 +285,7 @@ class FittedModel:
 
 
 def standardised_zetas(prior: InputPrior, scaler: Scaler, x: Array, errors: Array) -> ZetaPosterior:
-    """The posterior of zeta given x in the units that the networks see: `rows x n_x`, in float64."""
+    """The posterior of zeta given x in the units of the networks: `rows x n_x`, in float64."""
     zeta = prior.posterior(torch.tensor(x), torch.tensor(errors))
     if not isinstance(zeta, ZetaPosterior):
         raise TypeError(f"input_prior: its posterior must be an eiv.inputs.ZetaPosterior, got {type(zeta).__name__}.")
@@ -299,5 +299,5 @@ def _check_finite(moments: Array) -> None:
     if bad.any():
         raise ValueError(
             f"X: the prediction for {bad.sum()} of {len(bad)} rows is not a finite number, first for row "
-            f"{bad.argmax()}. Its values lie too far from those of the fit."
+            f"{bad.argmax()}. Its values are too far from those of the fit."
         )

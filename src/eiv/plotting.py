@@ -1,4 +1,4 @@
-"""One look for all figures: EiV red, non-EiV blue, truth black, as in the paper."""
+"""The common style of all figures: EiV red, non-EiV blue, truth black, as in the paper."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = {"eiv": "#c8102e", "non_eiv": "#1f5fa8", "g_regression": "#222222", "truth": "#000000"}
-LINES = {"eiv": "-", "non_eiv": "--"}  # for eyes and printers that do not see colours
+LINES = {"eiv": "-", "non_eiv": "--"}  # so that the lines differ without colours, too
 MARKERS = {"eiv": "o", "non_eiv": "s", "g_regression": "D"}
 LABELS = {"eiv": "EiV", "non_eiv": "non-EiV", "g_regression": "g-based Bayesian regression"}
-FEATURES = ("#332288", "#88ccee", "#44aa99", "#117733", "#ddcc77", "#cc6677", "#aa4499")  # for colour-blind eyes too
+FEATURES = ("#332288", "#88ccee", "#44aa99", "#117733", "#ddcc77", "#cc6677", "#aa4499")  # safe for colour blindness
 REST = {"other features": "#666666", "remainder": "#cccccc"}
-_NOT_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # a name may hold them, an SVG may not
+_NOT_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # characters that names may hold, but an SVG may not
 
 _STYLE: Any = {
     "font.size": 9.5,
@@ -41,19 +41,19 @@ _STYLE: Any = {
 
 @contextlib.contextmanager
 def styled() -> Iterator[None]:
-    """Draw in our style, and leave the user's as it is."""
+    """Draw in the style of eiv, without changing the user's settings of matplotlib."""
     with _matplotlib().rc_context(_STYLE):
         yield
 
 
 def new_figure(n_rows: int, n_columns: int, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
-    """A figure that belongs to no window, and its axes, `n_rows x n_columns`."""
+    """A figure without a window, and its axes, `n_rows x n_columns`."""
     figure: Figure = _matplotlib().figure.Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(n_rows, n_columns, squeeze=False, **options)
 
 
 def _matplotlib() -> ModuleType:
-    """It is slow to import, and belongs to an extra."""
+    """The module matplotlib, imported only here because that is slow and it belongs to an extra."""
     needs("A figure", "matplotlib", extra="report")
     import matplotlib.figure  # noqa: PLC0415
 
@@ -65,14 +65,14 @@ def image(figure: Figure, kind: str) -> bytes:
     buffer = io.BytesIO()
     metadata: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with styled(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in signs that the font does not have
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # for names with characters that the font lacks
         figure.savefig(buffer, format=kind, metadata=metadata.get(kind))
     content = buffer.getvalue()
     return _NOT_XML.sub("\ufffd".encode(), content) if kind == "svg" else content
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure as SVG and as PNG, `path` without its ending; its folder is made."""
+    """Write a figure as SVG and as PNG to `path`, given without an ending; its folder is made if needed."""
     path.parent.mkdir(exist_ok=True)
     for kind in ("svg", "png"):
         write_whole(path.with_suffix(f".{kind}"), image(figure, kind))
@@ -81,9 +81,10 @@ def save(figure: Figure, path: Path) -> None:
 def budget_figure(
     shares: NDArray[np.float64], features: Sequence[str], rows: Sequence[str], outputs: Sequence[str]
 ) -> Figure:
-    """Bars of shares `rows x n_y x (n_x + 1)`, the remainder last, one per row, in a panel per output.
+    """Bars of shares `rows x n_y x (n_x + 1)`, the remainder last: one bar per row, one panel per output.
 
-    Of many features the largest have a colour. Negative shares stand to the left of zero.
+    Where there are many features, only those with the largest shares have colours of their own. Negative shares are to
+    the left of zero.
     """
     named = np.arange(len(features) - 1)
     if len(named) > len(FEATURES):
@@ -97,7 +98,7 @@ def budget_figure(
         size = (2.6 + 3.6 * len(outputs), 1.4 + 0.24 * len(rows))
         figure, (panels,) = new_figure(1, len(outputs), size, sharey=True)
         for i, (axes, output) in enumerate(zip(panels, outputs, strict=True)):
-            ends = np.zeros((2, len(rows)))  # of the bars to the right and to the left
+            ends = np.zeros((2, len(rows)))  # the right and left ends of the bars so far
             for label, values, colour in parts:
                 widths = np.nan_to_num(values[:, i])
                 side = (widths < 0).astype(int)

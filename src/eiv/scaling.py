@@ -12,9 +12,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Scaler:
-    """Shift and scale a column: (value - shift) / scale.
+    """The standardisation of columns: (value - shift) / scale.
 
-    A column without spread has an infinite scale, so that it and its error map to zero whatever their value.
+    A constant column has an infinite scale, so that its values and errors map to zero.
     """
 
     shift: Array
@@ -22,11 +22,11 @@ class Scaler:
 
     @classmethod
     def fit(cls, values: Array) -> Scaler:
-        """Mean and standard deviation of the columns of `values`, `rows x features`."""
+        """The scaler with the mean and standard deviation of each column of `values`, `rows x features`."""
         constant = np.ptp(values, axis=0) == 0
         return cls(values.mean(0), np.where(constant, np.inf, values.std(0)))
 
     @classmethod
     def identity(cls, n_features: int) -> Scaler:
-        """Leave values as they are."""
+        """The scaler that leaves values unchanged."""
         return cls(np.zeros(n_features), np.ones(n_features))

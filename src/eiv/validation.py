@@ -1,4 +1,4 @@
-"""Checks of what a user hands in. Every error names the argument, what it got and what it takes."""
+"""Checks of arguments. Every error names the argument, the value it got and the values it takes."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-_MOST_NAMED = 20  # columns in a message
+_MOST_NAMED = 20  # the most columns named in a message
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """What an argument may be: a test and the words for it."""
+    """A condition on an argument: a test, and words for the values that pass it."""
 
     holds: Callable[[Any], bool]
     words: str
 
 
 def integer(minimum: int, maximum: int | None = None) -> Constraint:
-    """A whole number from `minimum` up, to `maximum` where there is one."""
+    """A whole number of at least `minimum`, and at most `maximum` if given."""
     most = math.inf if maximum is None else maximum
     return Constraint(
         lambda value: (
@@ -34,7 +34,7 @@ def integer(minimum: int, maximum: int | None = None) -> Constraint:
 
 
 def real(minimum: float, below: float = math.inf, *, exclusive: bool = False) -> Constraint:
-    """A finite number from `minimum` (itself excluded where `exclusive`) to below `below`."""
+    """A finite number of at least `minimum` (above it if `exclusive`) and below `below`."""
 
     def holds(value: object) -> bool:
         if (
@@ -51,23 +51,23 @@ def real(minimum: float, below: float = math.inf, *, exclusive: bool = False) ->
 
 
 def option(*known: str) -> Constraint:
-    """One of some words."""
+    """One of the `known` words."""
     return Constraint(lambda value: isinstance(value, str) and value in known, _listed(known))
 
 
 def either(*constraints: Constraint) -> Constraint:
-    """One or another of some constraints."""
+    """A value that satisfies at least one of the constraints."""
     words = ", or ".join(constraint.words for constraint in constraints)
     return Constraint(lambda value: any(constraint.holds(value) for constraint in constraints), words)
 
 
 def anything(words: str) -> Constraint:
-    """What is checked where it is used."""
+    """Any value; it is checked where it is used."""
     return Constraint(lambda value: True, words)
 
 
 def or_none(constraint: Constraint) -> Constraint:
-    """The same, or None."""
+    """A value that satisfies the constraint, or None."""
     return Constraint(lambda value: value is None or constraint.holds(value), constraint.words)
 
 
@@ -77,7 +77,7 @@ def flag() -> Constraint:
 
 
 def check(name: str, value: object, constraint: Constraint) -> None:
-    """Raise a ValueError where `value` does not fit."""
+    """Raise a ValueError where `value` does not satisfy the constraint."""
     if not constraint.holds(value):
         raise ValueError(f"{name} must be {constraint.words}, got {value!r}.")
 
@@ -88,24 +88,24 @@ def check_option(name: str, value: object, known: Sequence[str]) -> None:
 
 
 def check_among(name: str, given: Iterable[str], known: Sequence[str] | Mapping[str, Any]) -> None:
-    """Raise a ValueError that lists what is `known` where one of the words `given` is not."""
+    """Raise a ValueError that lists the `known` words where one of those `given` is not among them."""
     for word in given:
         if word not in known:
             raise ValueError(f"{name} must be among {', '.join(map(repr, known))}; got {word!r}.")
 
 
 def check_level(name: str, level: float) -> None:
-    """Raise a ValueError where a probability has no interval with finite ends."""
+    """Raise a ValueError where `level` is not a probability whose interval has finite ends."""
     if not 0 < level < 1:
         raise ValueError(f"{name} must lie between 0 and 1, got {level!r}.")
     if (1 + level) / 2 == 1:
-        raise ValueError(f"{name} must not be so near to 1 that half of the rest rounds to 0, got {level!r}.")
+        raise ValueError(f"{name} must not be so close to 1 that half of the rest rounds to 0, got {level!r}.")
 
 
 def check_spread(name: str, values: Array, names: Sequence[str] | None) -> None:
-    """Raise a ValueError where the standard deviation of a column of `values`, `rows x columns`, is not a number.
+    """Raise a ValueError where the standard deviation of a column of `values`, `rows x columns`, cannot be computed.
 
-    The squares of such values overflow, or those of their differences are 0.
+    The squares of its values overflow, or those of their differences underflow to 0.
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         spreads, differs = values.std(0), values.min(0) < values.max(0)
@@ -118,7 +118,7 @@ def check_spread(name: str, values: Array, names: Sequence[str] | None) -> None:
 
 
 def check_random_generator(random_state: int | np.random.Generator | None) -> np.random.Generator:
-    """A generator of random numbers for `random_state`."""
+    """A generator of random numbers from a seed, or the given generator."""
     return np.random.default_rng(random_state)
 
 
@@ -132,7 +132,7 @@ def check_same_rows(**tables: Any) -> None:
 
 
 def check_numeric(name: str, table: Any) -> None:
-    """Raise a ValueError that names the columns of `table` that hold text."""
+    """Raise a ValueError that names the columns of `table` that do not hold numbers, if there are any."""
     columns = getattr(table, "columns", None)
     if columns is None or not hasattr(table, "dtypes"):
         return
@@ -148,9 +148,9 @@ def check_numeric(name: str, table: Any) -> None:
 def check_y_err(y_err: Any, shape: tuple[int, int], output_names: Sequence[str] | None = None) -> Array:
     """Known errors of the outputs as `rows x n_y`, where `shape` is that of y.
 
-    A number, one value per row of a single output, `rows x n_y`, or one value per output where there are several. Those
-    that carry names are brought into the order of `output_names` as errors of X are (`in_order_of`). Rows are taken in
-    their order.
+    `y_err` may be a number, one value per row for a single output, `rows x n_y`, or one value per output where there
+    are several. Errors with names are brought into the order of `output_names` (see `in_order_of`). Rows are taken in
+    order.
     """
     n_rows, n_outputs = shape
     if isinstance(y_err, str | bool | np.bool_):
@@ -174,19 +174,20 @@ def check_y_err(y_err: Any, shape: tuple[int, int], output_names: Sequence[str] 
 
 
 def median_above_zero(errors: Array) -> Array:
-    """The median of each column of `errors`, `rows x n`, over the rows that have one; 0 where none has."""
+    """The median of each column of `errors`, `rows x n`, over the errors above 0; 0 where there are none."""
     return np.array([np.median(column[column > 0]) if column.any() else 0.0 for column in errors.T])
 
 
 def in_feature_order(name: str, errors: Any, feature_names: Sequence[str] | None) -> Any:
-    """Errors that carry names (a mapping, a pandas Series or table) in the order of the features of X."""
+    """Errors with names (a mapping, a pandas Series or table) in the order of the features of X."""
     return in_order_of(name, errors, feature_names, "feature of X", "X")
 
 
 def in_order_of(name: str, errors: Any, names: Sequence[str] | None, each: str, whose: str) -> Any:
-    """Errors that carry names in the order of `names`, those of each column of `whose` table; others as they are.
+    """Errors with names, in the order of `names`; errors without names are returned unchanged.
 
-    Without `names` a table or Series is taken in its order, and a mapping is refused.
+    Without `names` a table or Series is taken in its own order, and a mapping is refused. Messages call a column `each`
+    and the table `whose`.
     """
     named = isinstance(errors, Mapping)
     if not named and (names is None or not hasattr(errors, "to_numpy")):
@@ -198,7 +199,7 @@ def in_order_of(name: str, errors: Any, names: Sequence[str] | None, each: str, 
     known = {str(label): label for label in labels}
     if len({len(labels), len(known), len(names)}) > 1 or set(known) != set(names):
         raise ValueError(
-            f"{name} must have a value for each {each}, {_some(names)}, got {_some(labels)}; 0 for exact ones."
+            f"{name} must have a value for each {each}, {_some(names)}, got {_some(labels)}; use 0 for exact ones."
         )
     if named:
         return [errors[known[label]] for label in names]
@@ -211,7 +212,7 @@ def _some(labels: Sequence[Any]) -> str:
 
 
 def _names_one_of(errors: Any, names: Sequence[str] | None) -> bool:
-    """Whether `errors` is a Series by name, rather than one value per row."""
+    """Whether `errors` is a Series with one value per name, rather than one value per row."""
     return names is not None and hasattr(errors, "index") and [str(label) for label in errors.index] == list(names)
 
 

@@ -36,15 +36,15 @@ def test_one_component_with_an_error_a_row_is_the_maximum_of_the_likelihood():
 
 
 def test_correlated_inputs_and_correlated_errors_are_told_apart():
-    spread = torch.tensor([[1.0, 0.6], [0.6, 0.8]], dtype=DOUBLE)
+    covariance = torch.tensor([[1.0, 0.6], [0.6, 0.8]], dtype=DOUBLE)
     noise = torch.tensor([[0.5, -0.3], [-0.3, 0.4]], dtype=DOUBLE)
     n = 4000
-    zeta = normals(n, 2) @ torch.linalg.cholesky(spread).T
+    zeta = normals(n, 2) @ torch.linalg.cholesky(covariance).T
     x = zeta + normals(n, 2, seed=1) @ torch.linalg.cholesky(noise).T
     for errors in (noise[None], noise.expand(n, 2, 2)):
         prior = LearnedPrior(max_components=1).fit(x, errors)
         # four standard errors of an element of the covariance of x, at most 1.5 sqrt(2 / n)
-        np.testing.assert_allclose(prior.covariances[0], spread, atol=4 * 1.5 * (2 / n) ** 0.5)
+        np.testing.assert_allclose(prior.covariances[0], covariance, atol=4 * 1.5 * (2 / n) ** 0.5)
 
 
 def two_peaks(n_rows, seed=0):

@@ -22,7 +22,7 @@ TWO = {
     "weights": [0.3, 0.7],
     "means": [[-0.6, 0.2], [0.8, -0.1]],
 }
-SPREADS = np.array([[[0.2, 0.1], [0.1, 0.3]], [[0.3, -0.15], [-0.15, 0.2]]])
+COVARIANCES = np.array([[[0.2, 0.1], [0.1, 0.3]], [[0.3, -0.15], [-0.15, 0.2]]])
 PRIORS = {
     "flat": (FlatPrior(), lambda z: np.ones(len(z))),
     "normal": (
@@ -30,8 +30,8 @@ PRIORS = {
         lambda z: multivariate_normal([0.2, 0.0], np.diag([0.64, 0.25])).pdf(z),
     ),
     "mixture": (
-        MixturePrior(**TWO, covariances=SPREADS),
-        lambda z: sum(w * multivariate_normal(m, v).pdf(z) for w, m, v in zip(*TWO.values(), SPREADS, strict=True)),
+        MixturePrior(**TWO, covariances=COVARIANCES),
+        lambda z: sum(w * multivariate_normal(m, v).pdf(z) for w, m, v in zip(*TWO.values(), COVARIANCES, strict=True)),
     ),
     "independent mixture": (
         MixturePrior(**TWO, covariances=[[0.2, 0.3], [0.3, 0.2]]),

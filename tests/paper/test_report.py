@@ -43,7 +43,7 @@ def test_the_same_tables_give_the_same_page(page, tmp_path):
 
 def test_what_was_not_run_is_said(page):
     text = page.read_text()
-    assert "This is not the whole of the paper" in text
+    assert "This is not the whole paper" in text
     assert "california" in text
 
 
@@ -152,7 +152,7 @@ def test_both_readings_of_the_regression_and_their_verdicts_are_shown(tmp_path, 
     rows = tables.networks["estimator"] == "predictive"
     tables.networks.loc[rows, "truth_coverage"] = 1.0
     text = text_of(tables, tmp_path, ending)
-    before_verdict = r"\) covers the truth insufficiently[^|<]*(</span><span class=\"verdict [a-z-]*\">|\|[^|]*\| )"
+    before_verdict = r"\) covers too little of the truth[^|<]*(</span><span class=\"verdict [a-z-]*\">|\|[^|]*\| )"
     for reading, verdict in (("band of its coefficients", "holds"), ("predictive band, with σ_y", "does not hold")):
         assert re.search(rf"The g-based regression \({reading}{before_verdict}{verdict}", text)
     assert "too often" not in text
@@ -164,7 +164,7 @@ def test_the_page_says_what_its_errors_are_of(text, tmp_path, ending):
     drawn_anew, of_splits = "errors are those over independent data sets", "overlapping splits of one data set. Errors"
     assert drawn_anew in text
     assert of_splits not in text
-    assert "found again with one network left out at a time" in text
+    assert "computed again without one network at a time" in text
     before = text_of(as_before(run_tables(sets=["linear"])), tmp_path, ending)
     assert drawn_anew not in before
     assert of_splits in before
@@ -182,7 +182,7 @@ def test_what_is_known_of_one_run_stands_on_its_page_only(text, tmp_path, ending
 def test_a_page_of_real_data_says_nothing_of_simulated_ones(tmp_path, ending):
     text = text_of(run_tables(sets=["yacht", "naval"]), tmp_path, ending)
     assert "overlapping random splits of one table" in text
-    assert "On the simulated sets the data" not in text
+    assert "On the simulated sets the rows" not in text
     assert "in which the networks of a simulated set" not in text
 
 

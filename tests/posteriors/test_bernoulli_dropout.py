@@ -33,8 +33,8 @@ def test_masks_keep_the_right_share_and_have_mean_one():
         masks = streams().masks(rate, n)
         dropped = (masks == 0).double().mean(1)
         assert ((dropped - rate).abs() <= 4 * (rate * (1 - rate) / n) ** 0.5 + 1 / 2**16).all()
-        spread = (rate / (1 - rate) / n) ** 0.5
-        assert ((masks.double().mean(1) - 1).abs() <= 4 * spread + 1e-6).all()
+        standard_error = (rate / (1 - rate) / n) ** 0.5
+        assert ((masks.double().mean(1) - 1).abs() <= 4 * standard_error + 1e-6).all()
 
 
 def test_kl_is_the_papers_and_so_is_its_gradient(dtype):

@@ -69,11 +69,11 @@ def test_linear_regression_finds_the_rate_that_the_loss_asks_for():
 
 def test_the_epistemic_part_shrinks_as_the_data_grow():
     """For well-determined weights the rate goes to zero much faster than 1 / N: the loss of a dropped unit grows with
-    N, the entropy does not. So the spread shrinks by more than the posterior's, which is 0.32."""
-    spreads = [
+    N, the entropy does not. So the standard deviation shrinks by more than the posterior's, which is 0.32."""
+    variances = [
         weights_of(
             Linear(n, y_noise=2.0).fit("concrete_dropout", dropout=0.2, epochs=300, n_networks=4, batch_size=n)
         ).var(0)
         for n in (20, 200)
     ]
-    assert spreads[1].sum() ** 0.5 < 0.32 * spreads[0].sum() ** 0.5
+    assert variances[1].sum() ** 0.5 < 0.32 * variances[0].sum() ** 0.5

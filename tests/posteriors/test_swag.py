@@ -69,5 +69,5 @@ def test_the_epistemic_part_does_not_shrink_as_the_data_grow():
 def test_one_epoch_has_no_path(line):
     from eiv import EiVRegressor  # noqa: PLC0415
 
-    with pytest.raises(ValueError, match="epochs must be 2 at least"):
+    with pytest.raises(ValueError, match="epochs must be at least 2"):
         EiVRegressor(posterior="swag", epochs=1, hidden_units=4, recipe="paper").fit(*line)

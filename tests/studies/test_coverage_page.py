@@ -211,12 +211,12 @@ def test_a_part_of_the_study_says_what_is_missing(tmp_path, monkeypatch):
     text = write_coverage_page(tmp_path).read_text()
     assert "without 'linear', 'quadratic', 'cubic'; without 'paper', " in html.unescape(text)
     assert "1 instead of 10 realisations of the data; 2 instead of 5 networks for each of them" in text
-    assert "What came out" not in text
+    assert ">Results</h2>" not in text
     monkeypatch.setattr(coverage_page, "SIMULATED", {"sine": SIMULATED["sine"]})
     made_up(tmp_path, problems=["sine"])
     (tmp_path / "remarks.md").write_text("All is\nwell.\n\nAlmost.\n")
     text = write_coverage_page(tmp_path).read_text()
-    assert "What came out" in text
+    assert ">Results</h2>" in text
     assert "<p>All is well.</p>" in text
 
 
@@ -255,7 +255,7 @@ def test_the_page_in_docs_is_that_of_the_results(tmp_path):
     root = Path(__file__).parents[2]
     page = write_coverage_page(root / "results" / "coverage", tmp_path / "coverage.md")
     assert page.read_text() == (root / "docs" / "coverage.md").read_text()
-    assert "What came out" in page.read_text()
+    assert "## Results\n" in page.read_text()
 
 
 @pytest.mark.usefixtures("unrendered")
@@ -266,4 +266,4 @@ def test_single_fits_stand_beside_the_means(tmp_path):
     fits = table.query("method == 'ours' and problem == 'sine' and zeta == 'normal'")["truth_moment_0.95"]
     low, high = np.quantile(fits, [0.05, 0.95])
     assert f"| sine | normal | 50 | {fits.mean():.3f}, sd {fits.std():.3f}, {low:.3f} to {high:.3f} |" in section
-    assert "scatters its coverage by 0.007" in section
+    assert "alone gives a coverage the standard deviation 0.007" in section

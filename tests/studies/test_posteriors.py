@@ -222,13 +222,13 @@ def test_a_part_of_the_study_says_what_is_missing(tmp_path, monkeypatch):
     made_up(tmp_path, data_sets=["yacht"], families=["swag", "ensemble"])
     text = write_posteriors_page(tmp_path).read_text()
     assert "This is not the whole study: without linear, quadratic" in text
-    assert "Which family when" not in text
+    assert "When to use which family" not in text
     monkeypatch.setattr(posteriors_page, "DATA_SETS", ("yacht",))
     made_up(tmp_path, data_sets=["yacht"])
     (tmp_path / "remarks.md").write_text("Take any.\n")
     text = write_posteriors_page(tmp_path).read_text()
     assert "This is not the whole study" not in text
-    assert "Which family when" in text
+    assert "When to use which family" in text
     assert "Take any." in text
 
 
@@ -258,4 +258,4 @@ def test_the_page_in_docs_is_that_of_the_results(tmp_path):
     root = Path(__file__).parents[2]
     page = write_posteriors_page(root / "results" / "posteriors", tmp_path / "posteriors.md")
     assert page.read_text() == (root / "docs" / "posteriors.md").read_text()
-    assert "Which family when" in page.read_text()
+    assert "When to use which family" in page.read_text()

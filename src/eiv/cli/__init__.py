@@ -1,4 +1,4 @@
-"""The command line, one file a command."""
+"""The command line, one file per command."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ except MissingExtraError as missing:
 
 
 def main() -> None:
-    """Run the command line; an error that the user can do something about is one sentence and exit status 2.
+    """Run the command line. An error that the user can fix is reported in one sentence, with exit status 2.
 
-    So it is where stdout or stderr cannot be written: the work is done, and its words are lost.
+    The same holds where stdout or stderr cannot be written; the work is done all the same.
     """
     replace_unknown_characters()
     with ending_signals(), warnings.catch_warnings():
@@ -41,41 +41,41 @@ def main() -> None:
             if talk.failure is not None:
                 complain(f"{name} could not be written: {os.strerror(talk.failure.errno or 0)}.")
                 status = status or 2
-    atexit.register(end_undisturbed)  # the last to be registered is the first to run
+    atexit.register(end_undisturbed)  # the last function to be registered runs first
     raise SystemExit(status)
 
 
 def _status() -> Any:
-    """Run the command line: its exit status."""
+    """Run the command line and return its exit status."""
     try:
         app()
     except SystemExit as end:
-        unread = isinstance(end.__context__, BrokenPipeError)  # typer had to say what is wrong with the arguments
+        unread = isinstance(end.__context__, BrokenPipeError)  # nobody read typer's message on wrong arguments
         return 2 if unread else end.code or 0
     except KeyboardInterrupt as error:  # before a command has begun
         sys.stderr.write("interrupted: nothing was written.\n")
         return 128 + getattr(error, "number", signal.SIGINT)
     except (ValueError, TypeError, ArithmeticError, OSError, MissingExtraError) as error:
         if isinstance(error, OSError) and _is_of_help(error):
-            console.on_failure(error)  # which `main` says, once
+            console.on_failure(error)  # `main` reports it, once
         else:
             complain(error)
         return 2
     except (MemoryError, RuntimeError) as error:
         if not _is_lack_of_memory(error):
             raise
-        complain("There is not enough memory for this: take fewer rows, fewer networks or a smaller network.")
+        complain("There is not enough memory for this: use fewer rows, fewer networks or a smaller network.")
         return 2
     return 0
 
 
 def _is_of_help(error: OSError) -> bool:
-    """Whether typer, which writes its help itself, could not write it."""
+    """Whether the error arose when typer wrote its help."""
     places = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
     return places[-1].partition(".")[0] in ("rich", "typer", "click")
 
 
 def _is_lack_of_memory(error: Exception) -> bool:
-    """Whether there was too little memory, on the GPU or beside it; torch has no class of its own for the latter."""
+    """Whether memory ran out, on the GPU or the CPU; torch has no exception class for the latter."""
     words = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)

@@ -1,4 +1,4 @@
-"""What the commands share: the application, its two consoles, and how outputs are guarded."""
+"""Code that the commands share: the application, its two consoles, and the protection of output files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from eiv.io.files import check_plain, only_new
 
 
 class Commands(TyperGroup):
-    """Commands that, before one has begun, end as each does: at a signal, or where nobody reads."""
+    """The commands. Before one has begun, signals and closed pipes are handled as they are during a command."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         """Read the command line."""
@@ -41,14 +41,14 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
 
     def format_help(self, *arguments: Any) -> None:
-        """Print what the commands do."""
+        """Print the help of the commands."""
         with _perhaps_unread():
             super().format_help(*arguments)
 
 
 @contextlib.contextmanager
 def _perhaps_unread() -> Iterator[None]:
-    """Go on where nobody reads typer's help: rich, which writes it, would end with status 1."""
+    """Continue where nobody reads typer's help; rich, which writes it, would end the process with status 1."""
     try:
         yield
     except BrokenPipeError:
@@ -62,9 +62,9 @@ app = typer.Typer(
     name="eiv",
     cls=Commands,
     help="Regression for inputs that carry error bars (Errors-in-Variables).\n\n"
-    "From a table to an answer: `eiv fit` learns a model from a table, `eiv predict` applies it to new rows with an "
-    "uncertainty for each, `eiv explain` says where that of one row comes from, `eiv report` makes a page to show, "
-    "`eiv info` says what a model file holds.",
+    "From a table to an answer: `eiv fit` fits a model to a table, `eiv predict` applies it to new rows with an "
+    "uncertainty for each, `eiv explain` says where the uncertainty of one row comes from, `eiv report` makes a page "
+    "to show to colleagues, `eiv info` says what a model file holds.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -72,12 +72,12 @@ app = typer.Typer(
 
 
 class Talk(Console):
-    """A console whose reader may leave, and that a name from a table cannot command: the work is what counts."""
+    """A console that survives a closed pipe or a full disk, and shows control characters as harmless text."""
 
-    failure: OSError | None = None  # why its words are lost, where a reader that has left is not the reason
+    failure: OSError | None = None  # why output was lost, unless the reader closed the pipe
 
     def on_broken_pipe(self) -> None:
-        """Say nothing more where nobody listens, instead of ending the command."""
+        """Stop printing where the pipe is closed, instead of ending the command."""
         self.quiet = True
         with contextlib.suppress(OSError, ValueError):  # no descriptor
             nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -85,7 +85,7 @@ class Talk(Console):
             os.close(nowhere)
 
     def finish(self) -> None:
-        """Hand over what others than this console have printed."""
+        """Flush the stream, which others may have written to."""
         try:
             self.file.flush()
         except BrokenPipeError:
@@ -96,7 +96,7 @@ class Talk(Console):
             pass
 
     def _check_buffer(self) -> None:
-        """Write what was printed; where that cannot be done, as on a full disk, the command goes on."""
+        """Write what was printed; where that fails, as on a full disk, the command continues."""
         try:
             super()._check_buffer()
         except OSError as error:
@@ -109,17 +109,17 @@ class Talk(Console):
         self.on_broken_pipe()
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Words to show, without the characters that would command a terminal."""
+        """Text to show, with the control characters of a terminal replaced."""
         return super().render_str(harmless(text), **options)
 
 
 def harmless(text: str) -> str:
-    """The text with a sign in the place of each character that commands a terminal or turns the order of writing."""
+    """The text with every character replaced that controls a terminal or changes the direction of writing."""
     return _COMMANDS.sub("\ufffd", text)
 
 
 def printable(text: object) -> str:
-    """Words that come from a table, a model or a path, to print in one line and without any effect on it."""
+    """Text from a table, a model or a path, safe to print within one line."""
     return escape(harmless(str(text)).translate(_BREAKS))
 
 
@@ -132,26 +132,26 @@ errors = Talk(stderr=True)
 
 
 @app.callback(invoke_without_command=True)
-def _common(version: Annotated[bool, typer.Option("--version", help="Show the version and end.")] = False) -> None:
+def _common(version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
     if version:
         console.print(f"eiv {eiv.__version__}", highlight=False)
         raise typer.Exit
 
 
 def complain(error: object) -> None:
-    """One sentence on stderr."""
-    if isinstance(error, OSError) and error.filename is not None:  # of the system, without a sentence
+    """Print an error on stderr, as one sentence."""
+    if isinstance(error, OSError) and error.filename is not None:  # an error of the system has no sentence of its own
         error = f"{error.filename}: {error.strerror}."
     errors.print(f"[bold red]error:[/] {printable(error)}", highlight=False, soft_wrap=True)
 
 
 def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """A warning as a sentence on stderr, without the line of code that it comes from."""
+    """Print a warning on stderr, without the line of code that it comes from."""
     errors.print(f"[bold yellow]warning:[/] {printable(message)}", highlight=False, soft_wrap=True)
 
 
 def small_table(title: str, words: Iterable[str], numbers: Iterable[str]) -> Table:
-    """A table for 80 columns, some of words and then some of numbers, of which none is ever cut."""
+    """A table that fits into 80 characters: columns of words, then columns of numbers, which are never cut."""
     shown = Table(
         title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True
     )
@@ -163,18 +163,18 @@ def small_table(title: str, words: Iterable[str], numbers: Iterable[str]) -> Tab
 
 
 def check_seed(seed: int) -> None:
-    """Raise a ValueError for a seed that numpy does not take."""
+    """Raise a ValueError for a seed that numpy does not accept."""
     if not 0 <= seed <= _LARGEST_SEED:
         raise ValueError(f"--seed must be a whole number from 0 to {_LARGEST_SEED:,}, got {seed}.")
 
 
 def check_output(out: Path, force: bool, *inputs: Path) -> None:
-    """Raise a ValueError where a file would be lost, before any work is done."""
+    """Raise an error, before any work is done, where `out` would replace a file or cannot be written."""
     check_plain(out)
     if any(out.exists() and path.exists() and out.samefile(path) for path in inputs):
         raise ValueError(f"{out} is an input; choose another name for the output.")
     if out.exists() and not force:
-        raise ValueError(f"{out} is there already; use --force to replace it.")
+        raise ValueError(f"{out} exists already; use --force to replace it.")
     folder = Path(os.path.realpath(out)).parent
     if not folder.exists():
         raise FileNotFoundError(f"{out} cannot be written: there is no folder {folder}.")
@@ -186,7 +186,7 @@ def check_output(out: Path, force: bool, *inputs: Path) -> None:
 
 
 def replace_unknown_characters() -> None:
-    """Let both streams replace what the terminal's encoding does not have, instead of failing."""
+    """Let stdout and stderr replace characters that the terminal's encoding does not have, instead of failing."""
     codecs.register_error("eiv", _alike)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors != "eiv":
@@ -204,7 +204,7 @@ _ALIKE = {"–": "-", "—": "-", "−": "-", "…": ".", "×": "x", "ζ": "z", 
 
 
 class Ended(KeyboardInterrupt):
-    """A signal that asks the command to end: that of Ctrl-C, of `kill`, or of a terminal that is closed."""
+    """A signal that asks the command to end, from Ctrl-C, `kill` or a terminal that is closed."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -216,13 +216,14 @@ _ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 @contextlib.contextmanager
 def ending_signals() -> Iterator[None]:
-    """Take SIGTERM and SIGHUP as Ctrl-C is taken, so that they clean up as it does; with nohup, SIGHUP is ignored.
+    """Handle SIGTERM and SIGHUP like Ctrl-C, with the same clean-up; under nohup, SIGHUP stays ignored.
 
-    One is enough: Ctrl-C twice, or the two SIGHUP that a shell sends, must not disturb the cleaning up.
+    Only the first signal counts. A second Ctrl-C, or the second SIGHUP that a shell sends, does not disturb the
+    clean-up.
     """
     before = {number: signal.getsignal(number) for number in _ENDING}
     numbers = [number for number in _ENDING if before[number] in (signal.SIG_DFL, signal.default_int_handler)]
-    if threading.current_thread() is not threading.main_thread():  # which alone can set them
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can set handlers
         numbers = []
 
     def end(number: int, _: object) -> None:
@@ -240,16 +241,16 @@ def ending_signals() -> Iterator[None]:
 
 
 def end_undisturbed() -> None:
-    """Let no Ctrl-C disturb the interpreter while it ends: what there was to do is done, or cleaned up."""
+    """Ignore Ctrl-C while the interpreter ends: all work is done, or cleaned up."""
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def interruptible(out: Path | None, force: bool = True) -> Iterator[None]:
-    """End at Ctrl-C with a sentence on what was kept: outputs appear whole or not at all.
+    """At Ctrl-C, say what was kept and exit: outputs are written completely or not at all.
 
-    Without `force`, a file that appears as `out` inside the block is not replaced.
+    Without `force`, a file `out` that appears during the block is not replaced.
     """
     before = _stamp(out)
     try:
@@ -265,23 +266,23 @@ def interruptible(out: Path | None, force: bool = True) -> Iterator[None]:
 
 @contextlib.contextmanager
 def resumable(folder: Path) -> Iterator[None]:
-    """End a long run at Ctrl-C with a sentence on what was kept: results of single units, each written whole."""
+    """At Ctrl-C in a long run, say what was kept and exit: the results of single units, each written completely."""
     try:
         yield
     except KeyboardInterrupt as error:
-        kept = f"finished units are kept in {folder}, and the same command goes on there"
+        kept = f"finished units are kept in {folder}, and the same command continues there"
         kept = kept if folder.exists() else "no unit was finished, nothing was written"
         raise _interrupted(kept, error) from None
 
 
 def _interrupted(kept: str, error: KeyboardInterrupt) -> typer.Exit:
-    """The exit status is 128 and the number of the signal, as a shell has it: 130 after Ctrl-C."""
+    """Say what was kept; the exit status is 128 plus the number of the signal, as in a shell: 130 after Ctrl-C."""
     errors.print(f"[bold red]interrupted:[/] {printable(kept)}.", highlight=False, soft_wrap=True)
     return typer.Exit(128 + (error.number if isinstance(error, Ended) else signal.SIGINT))
 
 
 def _stamp(out: Path | None) -> tuple[int, int] | None:
-    """What changes where a file is replaced; None where there is none."""
+    """Numbers that change when a file is replaced; None where there is no file."""
     if out is None or not out.exists():
         return None
     status = out.stat()

@@ -1,4 +1,4 @@
-"""A table as the model takes it: which columns are features, which rows can be used, and what was left out and why."""
+"""The table to fit: which columns are features, which rows can be used, and what was left out and why."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 class TrainingTable:
     """The rows to learn from: features `rows x n_x`, target `rows`, errors `n_x` or `rows x n_x`, groups `rows`.
 
-    `y_spec` and `y_err`, `rows`, are the known errors of the target; None where none were given. Errors of 0 are none.
+    `y_spec` and `y_err`, `rows`, are the known errors of the target. Both are None where none were given, or 0.
     """
 
     X: pd.DataFrame
@@ -40,7 +40,7 @@ class TrainingTable:
 
     @property
     def X_err(self) -> Array | None:  # noqa: N802
-        """The errors of each row, where rows differ."""
+        """The errors per row, `rows x n_x`; None where all rows have the same."""
         return None if self.spec.is_constant else self.errors
 
     @property
@@ -50,7 +50,7 @@ class TrainingTable:
 
     @classmethod
     def of(cls, source: Source, options: FitOptions) -> TrainingTable:
-        """Read a table and leave out what the options say."""
+        """Read a table, without the columns and rows that the options leave out."""
         import pandas as pd  # noqa: PLC0415
 
         target = str(options.target)
@@ -67,7 +67,7 @@ class TrainingTable:
         good, missing = usable(used), Missing.of(used)
         missing.check(source, options.drop_missing)
         if good.sum() < 2:
-            raise TableError(f"{source.path}: there is one row to learn from, and a fit needs two at least.")
+            raise TableError(f"{source.path}: there is one row to learn from, and a fit needs at least two.")
         X, y = pd.DataFrame({name: numbers[name][good] for name in features}), numbers[target][good]
         check_spread("X", X.to_numpy(), features)
         check_spread("y", y[:, None], None)
@@ -93,7 +93,7 @@ class TrainingTable:
 
 @dataclass(frozen=True)
 class Missing:
-    """Cells that are no finite numbers: how many rows hold some, of the first `n_rows`, and the gaps of each column."""
+    """Missing and infinite cells: `n_bad` of the first `n_rows` rows have some; `columns` are the gaps per column."""
 
     n_rows: int
     n_bad: int
@@ -101,26 +101,26 @@ class Missing:
 
     @classmethod
     def of(cls, columns: Mapping[str, Array], first: int = 0) -> Missing:
-        """Look at the numbers of each column, `rows` each, from row `first` of a table on."""
+        """Count the gaps in columns of numbers, `rows` each, that start at row `first` of a table."""
         good = usable(columns)
         gaps = {name: Gaps.of(values, first) for name, values in columns.items() if not np.isfinite(values).all()}
         return cls(first + len(good), int((~good).sum()), gaps)
 
     def and_then(self, later: Missing) -> Missing:
-        """The same of the rows up to the end of later ones."""
+        """The count for these rows and the `later` ones together."""
         names = dict.fromkeys((*self.columns, *later.columns))
         columns = {name: self.columns.get(name, Gaps()).and_then(later.columns.get(name, Gaps())) for name in names}
         return Missing(later.n_rows, self.n_bad + later.n_bad, columns)
 
     def check(self, source: Source, drop: bool, advice: str = "") -> None:
-        """Raise a `TableError` where there are such cells and they are not to be dropped, or nothing else is left."""
+        """Raise a `TableError` where there are gaps and their rows may not be dropped, or no row is left."""
         if self.n_bad and not drop:
             words = [
                 f"column {name!r}: {gaps}, first in {source.place(gaps.first)}" for name, gaps in self.columns.items()
             ]
             raise TableError(
                 f"{source.path}: {self.n_bad} of {self.n_rows} rows hold missing or infinite values "
-                f"({'; '.join(words)}). Use --drop-missing to go on without them.{advice}"
+                f"({'; '.join(words)}). Use --drop-missing to continue without them.{advice}"
             )
         if self.n_bad == self.n_rows:
             raise TableError(f"{source.path}: every row holds missing or infinite values.")
@@ -128,7 +128,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Gaps:
-    """How many cells of a column are missing and how many infinite, and the first row with one."""
+    """The numbers of missing and of infinite cells of a column, and the first row with one."""
 
     n_missing: int = 0
     n_infinite: int = 0
@@ -136,12 +136,12 @@ class Gaps:
 
     @classmethod
     def of(cls, values: Array, first: int) -> Gaps:
-        """Look at the numbers of a column, from row `first` of a table on, some of which are not finite."""
+        """Count the gaps of a column that starts at row `first` of a table and has some."""
         place = int(np.flatnonzero(~np.isfinite(values))[0])
         return cls(int(np.isnan(values).sum()), int(np.isinf(values).sum()), first + place)
 
     def and_then(self, later: Gaps) -> Gaps:
-        """Those of both."""
+        """The gaps of these rows and the `later` ones together."""
         first = self.first if self.first >= 0 else later.first
         return Gaps(self.n_missing + later.n_missing, self.n_infinite + later.n_infinite, first)
 
@@ -151,12 +151,12 @@ class Gaps:
 
 
 def usable(columns: Mapping[str, Array]) -> NDArray[np.bool_]:
-    """Which rows hold finite numbers only, `rows`."""
+    """Whether each row holds finite numbers only, `rows`."""
     return np.asarray(np.all([np.isfinite(values) for values in columns.values()], axis=0))
 
 
 def rows_in_words(source: Source, n_read: int, used: str, n_left_out: int) -> str:
-    """The line on what became of the rows of a table."""
+    """A line that says how many rows of a table were read, used and left out."""
     words = f"Rows: {n_read:,} read, {used}, {n_left_out:,} left out."
     if not source.n_spanning:
         return words
@@ -172,7 +172,7 @@ def _features(source: Source, options: FitOptions) -> tuple[list[str], dict[str,
     check_columns(source, [] if options.groups is None else [options.groups], "--groups")
     for names, option in ((options.feature, "--feature"), (options.drop, "--drop"), ([options.groups], "--groups")):
         if target in names:
-            raise TableError(f"{target!r} is the target, so it cannot be given to {option} too.")
+            raise TableError(f"{target!r} is the target, so it cannot be given with {option} too.")
     both = [name for name in options.feature if name in (*options.drop, options.groups)]
     if both:
         raise TableError(f"{both[0]!r} cannot be a feature and be left out at once.")
@@ -194,7 +194,7 @@ def _features(source: Source, options: FitOptions) -> tuple[list[str], dict[str,
 
 
 def _error_columns(source: Source, options: FitOptions) -> dict[str, str]:
-    """The columns that hold errors, used or not: they are no features."""
+    """The columns that hold errors, and of what; they are not features, even where their errors are not used."""
     target = str(options.target)
     found: dict[str, str] = {}
     for text in (*options.x_err, *options.x_err_of_file):

@@ -9,7 +9,7 @@ from eiv.cli.app import app, console, interruptible, printable, small_table
 
 @app.command()
 def datasets() -> None:
-    """List the thirteen data sets of the paper, and say which are at hand."""
+    """List the thirteen data sets of the paper, and which of them are at hand."""
     with interruptible(None):
         from eiv.datasets import overview  # noqa: PLC0415
 

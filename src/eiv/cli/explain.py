@@ -18,13 +18,13 @@ from eiv.extras import needs
 if TYPE_CHECKING:
     from eiv import Prediction
     from eiv.cli.modeltable import ModelTable
-    from eiv.io.tables import Rows
+    from eiv.io.tables import TableRows
     from eiv.report.contributions import Budget
 
 Array = NDArray[np.float64]
 _KINDS = (".png", ".svg", ".pdf")
 _BAR = 12  # characters
-_THETAS = 1600  # behind the shares: with 100 the remainder of a row scatters by a tenth of the inputs' part
+_THETAS = 1600  # weight draws for the shares; with 100 the remainder scatters by a tenth of the variance of the inputs
 
 
 @app.command()
@@ -32,14 +32,14 @@ def explain(
     model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
     data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet or Excel (.xlsx).")],
     row: Annotated[
-        int, typer.Option(metavar="N", help="Which row: 1 is the first one below the names of the columns.")
+        int, typer.Option(metavar="N", help="The number of the row: 1 is the first one below the names of the columns.")
     ],
     x_err: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COL=VALUE",
-            help="The error of a column in this row, in the forms of `eiv fit`; other columns keep theirs. VALUE alone "
-            "holds for all columns.",
+            help="The error of a column in this row, in the forms of `eiv fit`; other columns keep theirs. VALUE "
+            "without a column holds for all columns.",
         ),
     ] = None,
     y_err: Annotated[
@@ -47,21 +47,21 @@ def explain(
         typer.Option(
             metavar="VALUE",
             help="The known error of a label in this row: a number in the target's unit, 5%sd of the spread of the "
-            "training labels, or the name of a column; by default that of the fit, where the row has what it needs.",
+            "training labels, or the name of a column; by default as in the fit, where the table has what it needs.",
         ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="PICTURE", help="The budget as a picture: .png, .svg, .pdf.")
     ] = None,
     level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
-    separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not given.")] = None,
+    separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
     decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace PICTURE if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace PICTURE if it exists.")] = False,
 ) -> None:
-    """Show where the uncertainty of one row's prediction comes from: its uncertainty budget.
+    """Show where the uncertainty of the prediction for one row comes from: its uncertainty budget.
 
-    For each input: its value, its error, and how much of the uncertainty that error causes, beside what the training
-    rows leave open about the curve and the noise of a label, that is a measured value.
+    For each input: its value, its error, and how much of the uncertainty that error causes. Further sources are the
+    uncertainty of the fitted curve, and the noise of a label, that is of a measured value.
     """
     with interruptible(out, force):
         from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
@@ -102,9 +102,9 @@ def explain(
             Budget.of(replace(p, shares=many.shares), table.features)
             for p, many in zip(predictions, drawn, strict=True)
         ]
-        if out is not None:  # of one output, and before anything is printed: whoever reads that may have gone
+        if out is not None:  # before anything is printed, since printing may fail
             words = f"{shortened(table.outputs[0])} = {predictions[0].mean[0]:.4g}, u = {budgets[0].total:.3g}"
-            name = data.name.encode(errors="replace").decode()  # matplotlib takes no bytes that are no text
+            name = data.name.encode(errors="replace").decode()  # matplotlib accepts valid text only
             _draw(out, budgets[0], f"{name}, row {row}\n{words}")
         console.print(printable(rows_in_words(table.source, n_read, "1 explained", n_read - 1)), highlight=False)
         _show_inputs(table, chosen, row)
@@ -115,16 +115,16 @@ def explain(
             console.print(f"Picture: {printable(out)}", highlight=False)
 
 
-def _row(table: ModelTable, number: int) -> tuple[Rows, int]:
-    """One row of a table, and how many there are. The numbers of other rows may be amiss, their count may not."""
+def _row(table: ModelTable, number: int) -> tuple[TableRows, int]:
+    """One row of a table, and the number of rows. Values of other rows are not checked."""
     from eiv.cli.data import Missing  # noqa: PLC0415
-    from eiv.io.tables import Rows, TableError  # noqa: PLC0415
+    from eiv.io.tables import TableError, TableRows  # noqa: PLC0415
 
     chosen, n_rows = None, 0
     for rows in table.source.chunks(table.columns):
         n_rows = rows.first + len(rows)
         if rows.first < number <= n_rows:
-            chosen = Rows(table.source, rows.cells.slice(number - 1 - rows.first, 1), number - 1)
+            chosen = TableRows(table.source, rows.cells.slice(number - 1 - rows.first, 1), number - 1)
     if chosen is None:
         raise ValueError(f"--row must be from 1, the first row below the names, to {n_rows:,}, got {number}.")
     missing = Missing.of(table.numbers(chosen))
@@ -137,7 +137,7 @@ def _row(table: ModelTable, number: int) -> tuple[Rows, int]:
     return chosen, n_rows
 
 
-def _errors(table: ModelTable, row: Rows) -> Array:
+def _errors(table: ModelTable, row: TableRows) -> Array:
     """The error of each input of one row, `n_x`."""
     from eiv.inputs.errors import standard_deviations  # noqa: PLC0415
 
@@ -145,7 +145,7 @@ def _errors(table: ModelTable, row: Rows) -> Array:
     return np.asarray(standard_deviations(errors)[0])
 
 
-def _show_inputs(table: ModelTable, row: Rows, number: int) -> None:
+def _show_inputs(table: ModelTable, row: TableRows, number: int) -> None:
     low, high = table.model.x_quantiles_[0], table.model.x_quantiles_[-1]
     place = f"{table.source.path}, row {number} ({table.source.place(number - 1)})"
     shown = Table(title=printable(place), title_justify="left")
@@ -182,7 +182,7 @@ def _show_prediction(name: str, p: Prediction, level: float, y_error: float) -> 
 
 
 def _show_budget(name: str, budget: Budget, errors: Array) -> None:
-    """Each source's share of the variance of a label and of the inputs' part, and its u as number and bar."""
+    """Show each source's share of the variance of a label and of that from the inputs, and its u, also as a bar."""
     from eiv.report.words import percent  # noqa: PLC0415
 
     shown = Table(title=f"Uncertainty budget of a label of {printable(name)}", title_justify="left")
@@ -200,7 +200,7 @@ def _show_budget(name: str, budget: Budget, errors: Array) -> None:
     shown.add_row("total", percent(1.0), "", f"{budget.total:.4g}", "")
     console.print(shown, highlight=False)
     if not errors.any():
-        console.print("All inputs of this row are taken as exact, so none of them has a part in its uncertainty.")
+        console.print("All inputs of this row are taken as exact, so none of them contributes to its uncertainty.")
 
 
 def _draw(out: Path, budget: Budget, title: str) -> None:

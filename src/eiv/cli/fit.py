@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from eiv.cli.options import FitOptions
     from eiv.io.tables import Source
 
-_MOST_SHOWN = 100  # features, and other columns
-_LEAST_HELD_OUT = 5  # rows from which on scores say something
+_MOST_SHOWN = 100  # the most features that are listed, and the most other columns
+_LEAST_HELD_OUT = 5  # the fewest held-out rows that are scored
 
 
 @app.command()
@@ -36,7 +36,7 @@ def fit(
             metavar="COL=VALUE",
             help="The error (standard deviation) of a column: 0.5 in the column's unit; 5% of each reading; 5%sd of "
             "the column's spread (its standard deviation over the rows); or the name of a column that holds each "
-            "row's error. VALUE alone holds for all columns. Columns without one are exact.",
+            "row's error. VALUE without a column holds for all columns. Columns without an error are exact.",
         ),
     ] = None,
     y_err: Annotated[
@@ -44,8 +44,8 @@ def fit(
         typer.Option(
             metavar="VALUE",
             help="The known error of the target, in the forms of --x-err: 0.3 in its unit; 5% of each reading; 5%sd of "
-            "its spread; or the name of a column that holds each row's error. The fit finds the noise that comes on "
-            "top of it.",
+            "its spread; or the name of a column that holds each row's error. The fit estimates the noise in addition "
+            "to it.",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="MODEL", help="The model file to write.")] = None,
@@ -60,14 +60,14 @@ def fit(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What holds for settings that are not given: default, which serves most tables, or paper, the "
-            "settings of the paper.",
+            help="The values of settings that are not given: default, which serves most tables, or paper, those of "
+            "the paper.",
         ),
     ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.toml", help="Options from a file, such as target = 'mass'; its table settings is for --set."
+            metavar="FILE.toml", help="Options from a file, such as target = 'mass'; a table [settings] acts as --set."
         ),
     ] = None,
     settings: Annotated[
@@ -81,23 +81,22 @@ def fit(
         bool | None,
         typer.Option(
             "--refit/--no-refit",
-            help="Learn the saved model from all rows once the scores are known (the default), or keep the one behind "
-            "the scores.",
+            help="After the scores, fit the saved model to all rows (the default), or save the model that was scored.",
             show_default=False,
         ),
     ] = None,
     drop_missing: Annotated[
-        bool | None, typer.Option("--drop-missing", help="Go on without rows that hold missing or infinite values.")
+        bool | None, typer.Option("--drop-missing", help="Leave out rows that hold missing or infinite values.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of hold-out and networks; 0 by default.")] = None,
-    separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not given.")] = None,
+    separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
     decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace MODEL if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace MODEL if it exists.")] = False,
 ) -> None:
-    """Learn a model from a table whose columns carry errors.
+    """Fit a model to a table whose columns carry errors.
 
-    It says what it understood, learns from four fifths of the rows, scores the model on the rest, and then learns from
-    all rows what goes into the file.
+    The command says what it understood, fits four fifths of the rows, scores this model on the rest, and then fits all
+    rows. The last model is saved.
     """
     given = {
         "target": target,
@@ -147,7 +146,7 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
     notes = {"data": data.name.encode(errors="replace").decode(), "data_sha256": digest} | _notes(
         table, options, scores, n_fitted
     )
-    final.save(out, notes)  # before anything more is printed: whoever reads that may have gone
+    final.save(out, notes)  # before anything more is printed, since printing may fail
     if scores is not None:
         _show_scores(scores, table)
     taken = factor_sentence(final.x_err_factor_, final.x_err_factor)
@@ -157,7 +156,7 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
 
 
 def _split(table: TrainingTable, options: FitOptions) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The rows to learn from and those to hold out; none of these where there are too few."""
+    """The rows to learn from and those to hold out; the latter are empty where there are too few rows."""
     from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit  # noqa: PLC0415
 
     rows = np.arange(len(table.y))
@@ -180,7 +179,7 @@ def _split(table: TrainingTable, options: FitOptions) -> tuple[NDArray[np.intp],
 def _fitted(
     model: EiVRegressor, table: TrainingTable, train: NDArray[np.intp], test: NDArray[np.intp], refit: bool
 ) -> tuple[EiVRegressor, EiVRegressor | None]:
-    """The model to keep, and the one that has not seen the rows held out."""
+    """The model to save, and the one to score, which was not fitted to the held-out rows; None without those."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
     from eiv import fit_splits  # noqa: PLC0415
@@ -200,7 +199,7 @@ def _fitted(
 
 
 def _scores(model: EiVRegressor, table: TrainingTable, test: NDArray[np.intp]) -> dict[str, float]:
-    """What the rows held out say of the model; parts of the uncertainty as root mean squares."""
+    """The scores on the held-out rows, with the components of the uncertainty as root mean squares."""
     from eiv.metrics import coverage, rmse  # noqa: PLC0415
 
     X_err, y_err = (None if known is None else known[test] for known in (table.X_err, table.y_err))
@@ -246,7 +245,7 @@ def _add_rest(shown: Table, what: str, n: int) -> None:
 
 
 def _show_rows(source: Source, table: TrainingTable, n_fitted: int) -> None:
-    """How many rows there were, and what becomes of them."""
+    """Print how many rows were read, fitted, held out and left out."""
     from eiv.cli.data import rows_in_words  # noqa: PLC0415
 
     held_out = len(table.y) - n_fitted
@@ -274,7 +273,7 @@ def _show_scores(scores: dict[str, float], table: TrainingTable) -> None:
 
 
 def _notes(table: TrainingTable, options: FitOptions, scores: dict[str, float] | None, n_fitted: int) -> dict[str, Any]:
-    """What `eiv predict` and `eiv info` need to know."""
+    """The notes in the model file for `eiv predict` and `eiv info`."""
     known = {} if table.y_spec is None else {"y_err": table.y_spec.to_json()}
     return {
         "rows": len(table.y),

@@ -16,9 +16,9 @@ from eiv.cli.app import app, console, harmless, interruptible, printable
 @app.command()
 def info(
     model: Annotated[Path, typer.Argument(help="A model file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="The whole header, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole header as JSON, for programs.")] = False,
 ) -> None:
-    """Say what a model file holds: features and their errors, settings, training, scores. The file is checked."""
+    """Show what a model file holds: features and their errors, settings, training, scores. The file is checked."""
     with interruptible(None):
         from eiv.io.modelfile.container import complaints  # noqa: PLC0415  (slow to import)
         from eiv.io.modelfile.models import checked_header  # noqa: PLC0415
@@ -38,7 +38,7 @@ def info(
 
 
 def _as_json(header: dict[str, Any]) -> str:
-    """The header as it is: what a terminal could not show, or would obey, is written as an escape."""
+    """The header as JSON, with control characters and those that a terminal cannot show written as escapes."""
     text = json.dumps(header, indent=2, ensure_ascii=False)
     is_utf = (sys.stdout.encoding or "").lower().startswith("utf")
     return text if is_utf and harmless(text) == text else json.dumps(header, indent=2)

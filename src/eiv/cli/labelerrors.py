@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from eiv import EiVRegressor
-    from eiv.io.tables import ErrorSpec, ErrorTerm, Rows, Source
+    from eiv.io.tables import ErrorSpec, ErrorTerm, Source, TableRows
 
 Array = NDArray[np.float64]
 _NO_SHARE = "a share of the label is not known before the label is"
@@ -21,12 +21,12 @@ _NO_SHARE = "a share of the label is not known before the label is"
 
 @dataclass(frozen=True)
 class LabelErrors:
-    """What is known of the errors of labels: their form, or a sentence on why they are left out.
+    """The known errors of labels, or a sentence on why they are left out.
 
     Attributes:
         spec: the error of each output; None where none is known.
-        origin: who gave it, "--y-err" or "as in the fit".
-        left_out: where the fit had errors of labels and none are known here, a sentence that says so.
+        origin: where it comes from, "--y-err" or "as in the fit".
+        left_out: a sentence that says so where the fit had errors of labels and none are known here; else empty.
 
     """
 
@@ -46,9 +46,9 @@ class LabelErrors:
         labels: tuple[str, ...],
         y_err: str | None,
     ) -> LabelErrors:
-        """The errors that are given now, and else those of the fit, as far as the table has what they need.
+        """The errors given by `y_err`, or else those of the fit, if the table has the columns that they need.
 
-        `labels` are the columns with labels, one per output; none where labels are not looked at.
+        `labels` are the columns with labels, one per output; empty where labels are not used.
         """
         from eiv.io.tables import ErrorSpec  # noqa: PLC0415
 
@@ -72,28 +72,28 @@ class LabelErrors:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that hold them."""
+        """The columns that hold the errors."""
         return self.spec.columns if self.spec else ()
 
-    def values(self, rows: Rows, good: NDArray[np.bool_]) -> Array | None:
-        """The errors of the good rows, `good rows x n_y`; NaN for a share of a label that is missing.
+    def values(self, rows: TableRows, good: NDArray[np.bool_]) -> Array | None:
+        """The errors of the rows that are `good`, `good rows x n_y`; None where none are known.
 
-        None where none are known.
+        They are NaN where the error is a share of a label that is missing.
         """
         if self.spec is None:
             return None
         return np.broadcast_to(self.spec.of(rows), (len(rows), len(self.spec.terms)))[good]
 
     def __str__(self) -> str:
-        """In words; empty where there are none."""
+        """A sentence that states the errors; empty where there are none."""
         if self.spec is None or self.spec.is_exact:
             return self.left_out
         terms = dict.fromkeys(map(str, self.spec.terms.values()))
-        return f"Known errors of the labels: {', '.join(terms)} ({self.origin}); noise and total take them in."
+        return f"Known errors of the labels: {', '.join(terms)} ({self.origin}); noise and total include them."
 
 
 def _given(y_err: str, source: Source, taken: Mapping[str, str]) -> ErrorTerm:
-    """The error that `--y-err` gives; columns that are `taken` as something else hold none."""
+    """The error that `--y-err` gives; its column must not be one of those `taken`, which hold something else."""
     from eiv.io.tables import ErrorTerm, TableError  # noqa: PLC0415
     from eiv.io.tables.errorspec import about  # noqa: PLC0415
 
@@ -113,7 +113,7 @@ def _spread(model_file: Path, notes: Mapping[str, Any]) -> float:
 
 
 def _noted(model_file: Path, notes: Mapping[str, Any], outputs: tuple[str, ...]) -> ErrorSpec | None:
-    """The errors of labels as `eiv fit` was given them; None where it was not, or the model was saved from Python."""
+    """The errors of labels given to `eiv fit`; None if there were none, or if the model was saved from Python."""
     from eiv.io.modelfile import ModelFileError  # noqa: PLC0415
     from eiv.io.tables import ErrorSpec  # noqa: PLC0415
 
@@ -129,7 +129,7 @@ def _noted(model_file: Path, notes: Mapping[str, Any], outputs: tuple[str, ...])
 
 
 def _why_not(kept: ErrorSpec | None, source: Source, labels: tuple[str, ...]) -> str:
-    """Why the errors of the fit cannot be taken for this table; empty where they can."""
+    """The reason why the errors of the fit cannot be used for this table; empty where they can."""
     if kept is None:
         return ""
     missing = [name for name in kept.columns if name not in source.columns]

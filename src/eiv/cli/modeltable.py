@@ -1,4 +1,4 @@
-"""A model and a table of rows for it: which columns it takes, and with which errors."""
+"""A model and a table to apply it to: the columns that the model reads, and their errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from eiv.cli.data import Missing
     from eiv.cli.labelerrors import LabelErrors
     from eiv.inputs import InputPrior
-    from eiv.io.tables import ErrorSpec, Rows, Source
+    from eiv.io.tables import ErrorSpec, Source, TableRows
     from eiv.report import Sample
 
 Array = NDArray[np.float64]
@@ -25,10 +25,10 @@ _MOST_ROWS = 10_000  # that a page looks at, or that tell of a population
 
 @dataclass(frozen=True)
 class ModelTable:
-    """A model, a table that it can be applied to, and what is known of the table's errors.
+    """A model, a table that it can be applied to, and the known errors of the table.
 
-    `labels` are the columns with labels, one per output; none where the table has not all of them, or where labels are
-    not looked at.
+    `labels` are the columns with labels, one per output. They are empty where the table lacks one, or where labels are
+    not used.
     """
 
     model: EiVRegressor
@@ -51,7 +51,7 @@ class ModelTable:
         with_labels: bool = False,
         target: str | None = None,
     ) -> ModelTable:
-        """Load the model and check that the table has what it needs; `target` is for labels under another name."""
+        """Load the model and check that the table has the columns it needs; `target` is the column with the labels."""
         from eiv import EiVRegressor  # noqa: PLC0415  (slow to import)
         from eiv.cli.labelerrors import LabelErrors  # noqa: PLC0415
         from eiv.io.modelfile import read_header  # noqa: PLC0415
@@ -63,8 +63,8 @@ class ModelTable:
         named = header["features"]["names"]
         if named is None and len(source.columns) != model.n_features_in_:
             raise ValueError(
-                f"{model_file} knows no names of its {model.n_features_in_} features, so {source.path} must have these "
-                f"columns only, in their order; it has {len(source.columns)}."
+                f"{model_file} does not hold the names of its {model.n_features_in_} features, so {source.path} must "
+                f"have these columns only, in their order; it has {len(source.columns)}."
             )
         features = tuple(named or source.columns)
         check_columns(source, features, f"a feature of {model_file}")
@@ -72,7 +72,8 @@ class ModelTable:
         spec = _errors(model_file, model, header["notes"].get("spreads"), kept, source, features, x_err)
         if spec is None and model.x_err_ is None:
             raise ValueError(
-                f"{model_file} was fitted with an error for each row; give those of {source.path}: --x-err."
+                f"{model_file} was fitted with errors that differ from row to row; give those of {source.path} with "
+                "--x-err."
             )
         for name, term in ({} if spec is None else spec.terms).items():
             columns = () if term.column is None else (term.column,)
@@ -94,14 +95,14 @@ class ModelTable:
 
         return factor_sentence(self.model.x_err_factor_, self.model.x_err_factor)
 
-    def numbers(self, rows: Rows) -> dict[str, Array]:
+    def numbers(self, rows: TableRows) -> dict[str, Array]:
         """The columns that the model reads, as numbers."""
         return {name: rows.numbers(name) for name in self.columns}
 
     def chunks(
         self, drop_missing: bool, columns: tuple[str, ...] | None = None
-    ) -> Iterator[tuple[Rows, NDArray[np.bool_]]]:
-        """Pieces of the table, and which of their rows can be used: all of them, but with `drop_missing`.
+    ) -> Iterator[tuple[TableRows, NDArray[np.bool_]]]:
+        """Blocks of rows of the table, and whether each row can be used; without `drop_missing`, all have to be.
 
         With `columns`, only these are read.
         """
@@ -110,21 +111,21 @@ class ModelTable:
         chunks = self.source.chunks(columns)
         for rows in chunks:
             good = usable(self.numbers(rows))
-            if not good.all() and not drop_missing:  # count them to the end of the table before anything is said
+            if not good.all() and not drop_missing:  # count the gaps up to the end of the table, then raise an error
                 missing = Missing.of(self.numbers(rows), rows.first)
                 for later in chunks:
                     missing = missing.and_then(Missing.of(self.numbers(later), later.first))
                 missing.check(self.source, drop=False, advice=self.without_column(missing))
             yield rows, good
 
-    def inputs(self, rows: Rows, good: NDArray[np.bool_]) -> tuple[Array, Array | None]:
-        """X, `good rows x n_x`, and X_err as the model takes it: None for that of the fit."""
+    def inputs(self, rows: TableRows, good: NDArray[np.bool_]) -> tuple[Array, Array | None]:
+        """X, `good rows x n_x`, and X_err in a form for the model; None stands for that of the fit."""
         X = np.column_stack([rows.numbers(name)[good] for name in self.features])
         X_err = None if self.spec is None else self.spec.of(rows)
         return X, X_err[good] if X_err is not None and X_err.ndim == 2 else X_err
 
     def sample(self, drop_missing: bool) -> Sample:
-        """Rows of the table, every k-th of them where there are too many, read a piece at a time."""
+        """TableRows of the table, every k-th of them where there are too many, read a piece at a time."""
         from eiv.report import Sample  # noqa: PLC0415
 
         pieces: list[Sample] = []
@@ -145,7 +146,7 @@ class ModelTable:
         return sample
 
     def predict(
-        self, rows: Rows, good: NDArray[np.bool_], budget: bool = False, input_prior: InputPrior | None = None
+        self, rows: TableRows, good: NDArray[np.bool_], budget: bool = False, input_prior: InputPrior | None = None
     ) -> Prediction:
         """The prediction of the good rows; an error says where in the file they are."""
         import pandas as pd  # noqa: PLC0415
@@ -155,7 +156,7 @@ class ModelTable:
         X, X_err = self.inputs(rows, good)
         table: Any = pd.DataFrame(X, columns=list(self.features)) if hasattr(self.model, "feature_names_in_") else X
         known = self.label_errors.values(rows, good)
-        y_err: Any = 0.0 if known is None else known  # 0: who asks for labels has read that errors are left out
+        y_err: Any = 0.0 if known is None else known  # 0: a printed line has said that errors of labels are left out
         try:
             with (
                 warnings.catch_warnings(),
@@ -169,13 +170,13 @@ class ModelTable:
             raise ValueError(f"{self.source.path}, rows from {self.source.place(rows.first)} on: {error}") from error
 
     def without_column(self, missing: Missing) -> str:
-        """Another way to give the errors of labels, where their column has missing values."""
+        """A sentence on how to give the errors of labels without a column, where theirs has missing values."""
         is_label_error = any(name in missing.columns for name in self.label_errors.columns)
         return " --y-err VALUE gives an error of labels that needs no column." if is_label_error else ""
 
 
 def _labels(source: Source, outputs: tuple[str, ...], target: str | None) -> tuple[str, ...]:
-    """The columns that hold labels, none where the table has not all of them."""
+    """The columns that hold labels; empty where the table lacks one of them."""
     from eiv.io.tables.reading import check_columns  # noqa: PLC0415
 
     if target is None:
@@ -187,7 +188,7 @@ def _labels(source: Source, outputs: tuple[str, ...], target: str | None) -> tup
 
 
 def _given_at_fit(model_file: Path, notes: Mapping[str, Any], features: tuple[str, ...]) -> ErrorSpec | None:
-    """The errors as `eiv fit` was given them; None for a model that was saved from Python."""
+    """The errors given to `eiv fit`; None for a model that was saved from Python."""
     from eiv.io.modelfile import ModelFileError  # noqa: PLC0415
     from eiv.io.tables import ErrorSpec  # noqa: PLC0415
 
@@ -211,7 +212,7 @@ def _errors(
     features: tuple[str, ...],
     x_err: list[str] | None,
 ) -> ErrorSpec | None:
-    """The errors that are given now, and else those given at the fit; None where the model knows them itself."""
+    """The errors given by `x_err`, or else those given to `eiv fit`; None where the model itself holds them."""
     from eiv.io.tables import ErrorSpec, ErrorTerm  # noqa: PLC0415
     from eiv.io.tables.errorspec import about, split_error  # noqa: PLC0415
 
@@ -222,7 +223,7 @@ def _errors(
         terms = kept.terms
     elif model.x_err_ is not None and np.ndim(model.x_err_) == 1:
         terms = {name: ErrorTerm("absolute", float(error)) for name, error in zip(features, model.x_err_, strict=True)}
-    else:  # errors of each row, or correlated ones: there is no term to keep
+    else:  # errors that differ from row to row, or correlated ones, have no terms to keep
         with about(source.path):
             named = {feature for feature, _ in (split_error(text, source.columns) for text in x_err)}
         missing = [name for name in features if name not in named and None not in named]

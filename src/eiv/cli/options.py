@@ -1,4 +1,4 @@
-"""The options of `eiv fit`, from the command line and from a TOML file, the command line first."""
+"""The options of `eiv fit`, from the command line and from a TOML file; the command line takes precedence."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _NOT_SETTINGS = (
     "module",
     "random_state",
     "verbose",
-)  # have an option of their own, or are no text
+)  # settings that have an option of their own, or cannot be given as text
 _LARGEST_CONFIG = 2**20  # bytes
-_MOST_PARTS = 10  # of a key, as in settings.epochs; tomllib takes memory as their square
-_STRINGS = (  # may be parts of keys; one without an end ends the parsing
+_MOST_PARTS = 10  # the most parts of a key such as settings.epochs; the memory of tomllib grows with their square
+_STRINGS = (  # strings, which may be parts of keys; one that is never closed ends the parsing
     r'"{3}(?:\\.|[^\\])*?(?:"{3,5}|\Z)',
     r"'{3}.*?(?:'{3,5}|\Z)",
     r'"(?:\\.|[^"\\\n])*"?',
@@ -38,7 +38,7 @@ _LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]+[ \t]*\.[ \t]*){{{_MOST_PARTS}}}")
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What to fit on what."""
+    """The options of `eiv fit`."""
 
     target: str | None = None
     x_err: list[str] = field(default_factory=list)
@@ -54,12 +54,12 @@ class FitOptions:
     separator: str | None = None
     decimal: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
-    x_err_of_file: list[str] = field(default_factory=list)  # for features that the command line has no error of
-    y_err_of_file: str | None = None  # its column is no feature, even where the command line gives another error
+    x_err_of_file: list[str] = field(default_factory=list)  # for features whose error the command line does not give
+    y_err_of_file: str | None = None  # its column is not a feature, even where the command line gives another error
 
     @classmethod
     def of(cls, given: Mapping[str, Any], config: Path | None) -> FitOptions:
-        """The options of the command line, those that are not None, and else of the file."""
+        """The options of the command line that are not None, and all others from the file."""
         content = {} if config is None else _read_config(config)
         content["x_err_of_file"] = content.pop("x_err", [])
         content["y_err_of_file"] = content.get("y_err")
@@ -78,7 +78,7 @@ class FitOptions:
 
 
 def _parse_settings(texts: Sequence[str] | None) -> dict[str, Any]:
-    """`NAME=VALUE` each; a value is a number, true, false or a word."""
+    """Settings from texts `NAME=VALUE`; a value is a number, true, false or a word."""
     settings = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
@@ -86,7 +86,7 @@ def _parse_settings(texts: Sequence[str] | None) -> dict[str, Any]:
             raise ValueError(f"--set takes NAME=VALUE, got {text!r}.")
         try:
             settings[name.strip()] = _parse_toml(f"value = {value.strip()}")["value"]
-        except (ValueError, RecursionError):  # also numbers with thousands of digits, and brackets without end
+        except (ValueError, RecursionError):  # also numbers with thousands of digits, and deeply nested brackets
             settings[name.strip()] = value.strip()
     return settings
 
@@ -102,7 +102,7 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise OSError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from error
     except RecursionError:
         raise ValueError(f"{path} is not a TOML file of options: its brackets are nested too deeply.") from None
-    except ValueError as error:  # also of whole numbers with thousands of digits, and of bytes that are no text
+    except ValueError as error:  # also from integers with thousands of digits, and from bytes that are not text
         raise ValueError(f"{path} is not a TOML file: {error}.") from error
     twice = [name for name in content if "-" in name and name.replace("-", "_") in content]
     if twice:
@@ -126,14 +126,14 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _parse_toml(text: str) -> dict[str, Any]:
-    """The content of a text in TOML; a ValueError where it is none, or would take all memory."""
+    """The content of a TOML text; a ValueError where it is not valid TOML, or would take too much memory."""
     if _LONG_KEY.search(_NOT_BARE.sub("_", text)):
         raise ValueError(f"a key has more than {_MOST_PARTS} parts, the limit")
     return tomllib.loads(text)
 
 
 def _check_config_file(path: Path) -> None:
-    """Raise a ValueError where a file has no end, or is too large for one of options."""
+    """Raise a ValueError where `path` is a device or pipe, or is too large for a file of options."""
     if path.exists() and not path.is_dir() and not path.is_file():
         raise ValueError(f"{path} is not a plain file.")
     if path.is_file() and path.stat().st_size > _LARGEST_CONFIG:

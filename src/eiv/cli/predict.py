@@ -1,4 +1,4 @@
-"""`eiv predict`: a model applied to a table, a piece at a time."""
+"""`eiv predict`: apply a model to a table, block by block."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from eiv.cli.app import app, check_output, console, errors, interruptible, print
 if TYPE_CHECKING:
     from eiv.cli.modeltable import ModelTable
     from eiv.inputs import InputPrior
-    from eiv.io.tables import Rows
+    from eiv.io.tables import TableRows
 
 _PARTS = ("mean", "std", "epistemic", "aleatoric", "noise", "total", "low", "high")
 _OF_ROWS = ("likeness", "unlike")
@@ -35,8 +35,8 @@ def predict(
         list[str] | None,
         typer.Option(
             metavar="COL=VALUE",
-            help="The error of a column in these rows, in the forms of `eiv fit`; other columns keep theirs. VALUE "
-            "alone holds for all columns.",
+            help="The error of a column in these rows, in the same forms as in `eiv fit`; other columns keep theirs. "
+            "VALUE without a column holds for all columns.",
         ),
     ] = None,
     y_err: Annotated[
@@ -44,8 +44,8 @@ def predict(
         typer.Option(
             metavar="VALUE",
             help="The known error of labels in these rows: a number in the target's unit, 5%sd of the spread of the "
-            "training labels, or the name of a column; by default that of the fit, where the rows have what it "
-            "needs. noise and total take it in.",
+            "training labels, or the name of a column; by default as in the fit, where the table has what it needs. "
+            "noise and total include it.",
         ),
     ] = None,
     input_prior: Annotated[
@@ -58,22 +58,22 @@ def predict(
     ] = None,
     level: Annotated[float, typer.Option(help="Probability of the interval from low to high.")] = 0.95,
     of: Annotated[
-        str, typer.Option(help="What low and high are for: function, the curve at the true input; label, a measured y.")
+        str, typer.Option(help="What low and high enclose: function, the curve at the true input; label, a measured y.")
     ] = "function",
-    prefix: Annotated[str, typer.Option(help="Put before the names of the new columns.")] = "",
+    prefix: Annotated[str, typer.Option(help="A prefix for the names of the new columns.")] = "",
     drop_missing: Annotated[
         bool,
         typer.Option("--drop-missing", help="Leave the predictions empty for rows with missing or infinite values."),
     ] = False,
-    separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not given.")] = None,
+    separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
     decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
 ) -> None:
-    """Predict new rows, with the parts of the uncertainty of each.
+    """Predict new rows, each with the components of its uncertainty.
 
-    The columns and the order of the rows are kept; mean, std, epistemic, aleatoric, noise, total, low and high come
-    after them, and unlike, which is true where a row is unlike the training rows, by its likeness to these. Files
-    larger than memory go through.
+    OUT has all columns of the table and its rows in order, then the columns mean, std, epistemic, aleatoric, noise,
+    total, low and high, and unlike, which is true where a row is unlike the training rows, by its likeness to these.
+    The table may be larger than memory.
     """
     with interruptible(out, force):
         from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
@@ -143,7 +143,7 @@ class UnlikeRows:
 
 @dataclass(frozen=True)
 class Predictor:
-    """A table, its model, and what is to be predicted."""
+    """A table, its model, and the interval to predict."""
 
     table: ModelTable
     level: float
@@ -158,13 +158,13 @@ class Predictor:
             f"{prefix}{name}" for name in of_rows
         ]
 
-    def tables(self) -> Iterator[tuple[Rows, dict[str, Any], int, UnlikeRows]]:
+    def tables(self) -> Iterator[tuple[TableRows, dict[str, Any], int, UnlikeRows]]:
         """Pieces of the table, their predictions by column, how many rows have none, and the unlike ones."""
         for rows, good in self.table.chunks(self.drop_missing):
             table, unlike = self._predicted(rows, good)
             yield rows, table, int((~good).sum()), unlike
 
-    def _predicted(self, rows: Rows, good: NDArray[np.bool_]) -> tuple[dict[str, Any], UnlikeRows]:
+    def _predicted(self, rows: TableRows, good: NDArray[np.bool_]) -> tuple[dict[str, Any], UnlikeRows]:
         table: dict[str, Any] = {name: np.full(len(rows), np.nan) for name in self.names("")}
         if "unlike" in table:
             table["unlike"] = np.full(len(rows), None, dtype=object)  # a truth value that may be missing
@@ -188,12 +188,12 @@ class Predictor:
         return table, UnlikeRows(int(unlike.sum()), f"row {number:,}, {words}")
 
     def _outputs(self) -> list[str]:
-        """What stands before the names of the parts: nothing for one output, its name for several."""
+        """The prefixes of the new columns for each output: empty for a single output, its name for several."""
         return [""] if len(self.table.outputs) == 1 else [f"{name}_" for name in self.table.outputs]
 
 
 @contextlib.contextmanager
 def _counting() -> Iterator[Callable[[int], None]]:
-    """A line on stderr that says how many rows are done."""
+    """A function that shows on stderr how many rows are done."""
     with errors.status("predicting") as status:
         yield lambda n_rows: status.update(f"predicting: {n_rows:,} rows")

@@ -33,7 +33,7 @@ def report(
     ],
     data: Annotated[
         Path | None,
-        typer.Argument(help="For a model: a table to look at it with, best one that it has not learned from."),
+        typer.Argument(help="For a model: a table to evaluate it on, best one that it was not fitted to."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -49,16 +49,16 @@ def report(
         list[str] | None,
         typer.Option(
             metavar="COL=VALUE",
-            help="The error of a column in the rows of DATA, in the forms of `eiv fit`; other columns keep theirs. "
-            "VALUE alone holds for all columns.",
+            help="The error of a column in the rows of DATA, in the same forms as in `eiv fit`; other columns keep "
+            "theirs. VALUE without a column holds for all columns.",
         ),
     ] = None,
     y_err: Annotated[
         str | None,
         typer.Option(
             metavar="VALUE",
-            help="The known error of labels in the rows of DATA, in the forms of `eiv fit`; by default that of the "
-            "fit, where DATA has what it needs.",
+            help="The known error of labels in the rows of DATA, in the same forms as in `eiv fit`; by default as in "
+            "the fit, where DATA has what it needs.",
         ),
     ] = None,
     target: Annotated[
@@ -69,16 +69,16 @@ def report(
         ),
     ] = None,
     drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Go on without rows whose inputs are missing or infinite.")
+        bool, typer.Option("--drop-missing", help="Leave out rows whose inputs are missing or infinite.")
     ] = False,
-    separator: Annotated[str | None, typer.Option(help="Between the cells of a CSV; found if not given.")] = None,
+    separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
     decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace PAGE if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace PAGE if it exists.")] = False,
 ) -> None:
-    """Write one self-contained page on a model, or make that of a reproduction or a study again.
+    """Write a self-contained page on a model, or make the page of a reproduction or a study again.
 
-    Of a model: the curve along each input with its uncertainty, the uncertainty budget, settings and where it comes
-    from. With DATA also calibration and residuals, and where inputs leave the range that the model was trained in.
+    The page of a model shows the curve along each input with its uncertainty, the uncertainty budget, the settings and
+    the origin of the model. With DATA it also shows calibration, residuals, and inputs outside the training range.
     """
     needs("eiv report", "jinja2", "matplotlib", extra="report")
     started = time.perf_counter()
@@ -91,7 +91,7 @@ def report(
             _of_model(subject, data, page, x_err, y_err, target, drop_missing, separator, decimal)
     elif subject.is_dir():
         if data is not None:
-            raise ValueError(f"{subject} is a folder of results, which takes no table.")
+            raise ValueError(f"{subject} is a folder of results, for which no table can be given.")
         page = _of_results(subject, out, force)
     else:
         raise FileNotFoundError(f"There is no model file and no folder {subject}.")
@@ -99,7 +99,7 @@ def report(
 
 
 def _of_results(folder: Path, out: Path | None, force: bool) -> Path:
-    """Make the page of a folder of results again. Those that it has of its own, without `out`, are renewed."""
+    """Make the page of a folder of results again; without `out`, the pages in that folder are replaced."""
     with no_links(folder), interruptible(out or folder / "report.html", force or out is None):
         name = _kind_of_results(folder)
         for own in ("report.html", "figures", "claims.csv"):
@@ -114,22 +114,22 @@ def _of_results(folder: Path, out: Path | None, force: bool) -> Path:
 
 
 def _figures_folder(folder: Path, out: Path, name: str) -> Path:
-    """Where the figures of a page go."""
+    """The folder for the figures of a page."""
     if out.suffix == ".md":
         return out.with_suffix("")
     return (folder if name == "networks.csv" else out.parent) / "figures"
 
 
 def _check_figures(figures: Path, folder: Path, force: bool) -> None:
-    """Raise a ValueError where figures would replace others, but for those that a folder of results has of its own."""
+    """Raise a ValueError where figures would replace others, except those in a folder of results."""
     check_links(figures)
     if not figures.is_dir():
         if figures.exists():
-            raise ValueError(f"{figures} is there already and is no folder; figures go there.")
+            raise ValueError(f"{figures} exists already and is not a folder; figures are written there.")
         return
     own = (folder / "figures").is_dir() and figures.samefile(folder / "figures")
     if not (own or force) and any(figures.iterdir()):
-        raise ValueError(f"{figures} is there already; use --force to replace figures in it.")
+        raise ValueError(f"{figures} exists already; use --force to replace figures in it.")
 
 
 def _kind_of_results(folder: Path) -> str:
@@ -148,19 +148,19 @@ def _kind_of_results(folder: Path) -> str:
 
 @contextlib.contextmanager
 def _damage(folder: Path) -> Iterator[None]:
-    """Turn what damaged tables can cause into one error."""
+    """Turn every exception that damaged tables can cause into one ValueError."""
     try:
         yield
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         words = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise ValueError(
             f"{folder}: no page can be made of its tables, which are damaged or of another version: "
-            f"{words.rstrip('.')}. The command that made them makes them again."
+            f"{words.rstrip('.')}. Run the command that made them again."
         ) from error
 
 
 def _check_whole(folder: Path, name: str) -> None:
-    """Raise a ValueError where the end of a table, or the rows of some networks, are missing."""
+    """Raise a ValueError where the end of a table or the rows of some networks are missing."""
     import pandas as pd  # noqa: PLC0415  (slow to import)
 
     from eiv.datasets import SIMULATED  # noqa: PLC0415
@@ -170,7 +170,7 @@ def _check_whole(folder: Path, name: str) -> None:
         if path.is_file() and not path.read_bytes().endswith(b"\n"):
             raise ValueError(f"the end of {path.name} is missing")
     if not (folder / units_name).is_file():
-        return  # which is said where they are read
+        return  # an error is raised where they are read
     table, units = pd.read_csv(folder / name), pd.read_csv(folder / units_name)
     _check_scores(table, name)
     if name == "networks.csv":
@@ -191,7 +191,7 @@ def _check_whole(folder: Path, name: str) -> None:
 
 
 def _check_scores(table: pd.DataFrame, name: str, columns: tuple[str, ...] = ()) -> None:
-    """Raise a ValueError where rows lack a score, or it is infinite. Fits of a study that have failed have none."""
+    """Raise a ValueError where rows lack a score, or it is infinite. Failed fits of a study need no scores."""
     found = table[[column for column in columns or _ALWAYS[name] if column in table]]
     without = found.isna() | found.isin([np.inf, -np.inf])
     lacking = without.any(axis=1)
@@ -201,7 +201,7 @@ def _check_scores(table: pd.DataFrame, name: str, columns: tuple[str, ...] = ())
         raise ValueError(f"{int(lacking.sum())} of {len(table)} rows of {name} lack a score")
 
 
-_ALWAYS = {  # scores that every network has, and what every point of a curve has
+_ALWAYS = {  # the scores that every network has, and the values that every point of a curve has
     "networks.csv": ("rmse", "u", "epistemic", "aleatoric", "y_noise", "label_coverage_u", "label_coverage_total"),
     "calibration.csv": ("q", "coverage"),
     "points.csv": ("zeta", "x", "truth", "g_of_x", "mean", "u"),
@@ -247,7 +247,7 @@ _PAGES = {
     "posteriors.csv": _of_posteriors,
     "tables.csv": _of_tables,
 }
-_UNITS = {  # the table with one row per unit, and what says which unit it is
+_UNITS = {  # the table with one row per unit, and the columns that identify a unit
     "networks.csv": ("stacks.csv", ["dataset", "method"]),
     "coverage.csv": ("coverage_units.csv", ["problem", "zeta", "method"]),
     "posteriors.csv": ("posteriors_units.csv", ["dataset", "method", "family"]),
@@ -280,7 +280,7 @@ def _of_model(
         options = {"--x-err": x_err, "--y-err": y_err, "--target": target}
         given = [name for name, value in options.items() if value]
         if given:
-            raise ValueError(f"{given[0]} is about a table; give one after {model_file}.")
+            raise ValueError(f"{given[0]} needs a table; give one after {model_file}.")
         model, header, sample = EiVRegressor.load(model_file), read_header(model_file), None
     else:
         source = open_table(data, separator, decimal)
@@ -298,7 +298,7 @@ def _of_model(
     with errors.status("predicting") as status, np.errstate(over="ignore", invalid="ignore"):
         write_model_page(page, model, header, sample, lines, status.update)
     if sample is not None:
-        n_read, used = sample.n_rows + sample.n_left_out, f"{len(sample):,} looked at"
+        n_read, used = sample.n_rows + sample.n_left_out, f"{len(sample):,} evaluated"
         console.print(printable(rows_in_words(table.source, n_read, used, sample.n_left_out)), highlight=False)
 
 
@@ -307,7 +307,7 @@ def _with_digest(name: str, digest: str) -> str:
 
 
 def _check_labels(table: ModelTable, sample: Sample) -> None:
-    """Raise a ValueError where the squares of labels overflow; missing ones are left out of a page."""
+    """Raise a ValueError where the squares of labels overflow; missing labels are left out of a page."""
     for name, column in zip(table.labels, [] if sample.y is None else sample.y.T, strict=True):
         known = column[np.isfinite(column)]
         with np.errstate(over="ignore"):

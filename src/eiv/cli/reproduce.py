@@ -17,18 +17,18 @@ from eiv.extras import needs
 def reproduce(
     profile: Annotated[
         str,
-        typer.Option(help="quick: the four simulated sets, few networks. full: 13 sets, 10 networks, as the paper."),
+        typer.Option(help="quick: the four simulated sets, few networks. full: 13 sets, 10 networks, as in the paper."),
     ] = "quick",
     only: Annotated[str, typer.Option(metavar="NAME,...", help="These data sets only.")] = "",
-    networks: Annotated[int | None, typer.Option(help="Networks for each data set and method.")] = None,
+    networks: Annotated[int | None, typer.Option(help="Networks per data set and method.")] = None,
     device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
-    out: Annotated[Path, typer.Option(help="Folder for the results; a killed run goes on there.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for the results; a killed run continues there.")] = Path(
         "reproduction"
     ),
     seed: Annotated[int, typer.Option(min=0, help="Seed of data, splits and networks.")] = 0,
     restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
 ) -> None:
-    """Renew the paper's results: train, evaluate, draw all figures, and check every claim."""
+    """Repeat the paper's results: train, evaluate, draw all figures, and check every claim."""
     needs("eiv reproduce", "jinja2", "matplotlib", extra="report")
     with resumable(out):
         check_seed(seed)

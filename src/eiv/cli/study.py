@@ -1,4 +1,4 @@
-"""`eiv study`: what each ingredient does, measured on problems whose truth is known."""
+"""`eiv study`: recipes, weight posteriors and other methods, measured on many problems."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eiv.extras import needs
 if TYPE_CHECKING:
     import pandas as pd
 
-_METHODS = ("non-EiV", "paper", "ours")  # that are shown where none are chosen
+_METHODS = ("non-EiV", "paper", "ours")  # shown in the terminal where no methods are chosen
 _SCORES = {
     "truth_moment_0.95": "truth,\nmoments",
     "truth_quantile_0.95": "truth,\nquantiles",
@@ -23,7 +23,7 @@ _SCORES = {
     "clean_rmse": "error\nof f",
     "y_noise_ratio": "σ_y /\ntrue",
 }
-_TABLE_HEADINGS = {  # those of the page that fit into a terminal
+_TABLE_HEADINGS = {  # the columns of the page that fit into a terminal
     "RMSE / limit, median": "RMSE /\nlimit",
     "within 5 % of the best": "near\nbest",
     "error of f": "error\nof f",
@@ -46,14 +46,14 @@ app.add_typer(study)
 
 @study.callback()
 def _studies() -> None:
-    """Keep `eiv study` a group of commands."""
+    """Make `eiv study` a group of commands."""
 
 
 @study.command()
 def coverage(
-    out: Annotated[Path, typer.Option(help="Folder for the results; a killed run goes on there.")] = Path("study"),
-    realisations: Annotated[int, typer.Option(min=1, help="Data sets that are drawn of each problem.")] = 10,
-    networks: Annotated[int, typer.Option(min=1, help="Networks for each of them.")] = 5,
+    out: Annotated[Path, typer.Option(help="Folder for the results; a killed run continues there.")] = Path("study"),
+    realisations: Annotated[int, typer.Option(min=1, help="Data sets to draw per problem.")] = 10,
+    networks: Annotated[int, typer.Option(min=1, help="Networks per data set.")] = 5,
     methods: Annotated[str, typer.Option(metavar="NAME;...", help="These methods only, separated by semicolons.")] = "",
     problems: Annotated[str, typer.Option(metavar="NAME,...", help="These problems only.")] = "",
     device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
@@ -84,18 +84,20 @@ def coverage(
 
 @study.command()
 def posteriors(
-    out: Annotated[Path, typer.Option(help="Folder for the results; a killed run goes on there.")] = Path("posteriors"),
+    out: Annotated[Path, typer.Option(help="Folder for the results; a killed run continues there.")] = Path(
+        "posteriors"
+    ),
     data_sets: Annotated[str, typer.Option(metavar="NAME,...", help="These data sets only.")] = "",
     families: Annotated[str, typer.Option(metavar="NAME,...", help="These families only.")] = "",
-    networks: Annotated[int, typer.Option(min=1, help="Networks for each data set, method and family.")] = 10,
+    networks: Annotated[int, typer.Option(min=1, help="Networks per data set, method and family.")] = 10,
     ensembles: Annotated[
-        int | None, typer.Option(min=1, help="Ensembles of five networks, where not as many as networks.")
+        int | None, typer.Option(min=1, help="Ensembles of five networks each; by default as many as networks.")
     ] = None,
     epochs_share: Annotated[float, typer.Option(help="Train this share of the paper's epochs, for a trial.")] = 1.0,
     device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Seed of data, splits and networks.")] = 0,
     times: Annotated[
-        bool, typer.Option("--times/--no-times", help="Measure times, one unit after the other; or run side by side.")
+        bool, typer.Option("--times/--no-times", help="Run one unit after the other, to measure times; or in parallel.")
     ] = True,
     restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
 ) -> None:
@@ -125,18 +127,18 @@ def posteriors(
 
 @study.command()
 def tables(
-    out: Annotated[Path, typer.Option(help="Folder for the results; a killed run goes on there.")] = Path("tables"),
+    out: Annotated[Path, typer.Option(help="Folder for the results; a killed run continues there.")] = Path("tables"),
     seeds: Annotated[
         str, typer.Option(metavar="A:B", help="Random problems from seed A up to B - 1; below 1000 for development.")
     ] = "1100:1200",
     methods: Annotated[str, typer.Option(metavar="NAME,...", help="These methods only.")] = "",
     real: Annotated[bool, typer.Option("--real/--no-real", help="Whether to run real tables.")] = True,
     random: Annotated[bool, typer.Option("--random/--no-random", help="Whether to run random problems.")] = True,
-    most_rows: Annotated[int | None, typer.Option(min=20, help="Rows to train with at most, for a trial.")] = None,
+    most_rows: Annotated[int | None, typer.Option(min=20, help="The most rows to train with, for a trial.")] = None,
     device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
     restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
 ) -> None:
-    """Single fits on random problems and real tables, ours and what a user would pick instead."""
+    """Single fits on random problems and real tables, by eiv and by other common methods."""
     needs("eiv study", "jinja2", "matplotlib", extra="report")
     with resumable(out):
         chosen = _range(seeds)
@@ -159,7 +161,7 @@ def tables(
 
 
 def _range(text: str) -> range:
-    """Seeds from the first up to, and without, the last: A:B."""
+    """Seeds A to B - 1, from a text A:B."""
     first, _, last = text.partition(":")
     if not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit() and int(first) < int(last)):
         raise ValueError(f"--seeds must be two whole numbers A:B with A < B, such as 0:20, got {text!r}.")
@@ -175,7 +177,7 @@ def _show_page(page: Path, out: Path) -> None:
 
 
 def _show_coverage(table: pd.DataFrame, methods: Sequence[str]) -> None:
-    """Some methods, problem by problem; the others and the standard errors are on the page."""
+    """Show some methods for each problem; the page has all methods and the standard errors."""
     means = table.groupby(["problem", "zeta", "method"], sort=False)[list(_SCORES)].mean()
     shown = small_table("Means over data sets and networks; coverages of 95 % intervals", [""], _SCORES.values())
     for (problem, zeta), rows in means.groupby(level=[0, 1], sort=False):
@@ -186,7 +188,7 @@ def _show_coverage(table: pd.DataFrame, methods: Sequence[str]) -> None:
 
 
 def _show_posteriors(table: pd.DataFrame) -> None:
-    """The families in short, as on the page."""
+    """Show the summary of the families, as on the page."""
     from eiv.experiments.studies.posteriors_page import overview  # noqa: PLC0415
 
     content = overview(table)
@@ -199,7 +201,7 @@ def _show_posteriors(table: pd.DataFrame) -> None:
 
 
 def _show_tables(table: pd.DataFrame) -> None:
-    """The methods in short, as on the page, where random problems were run; the rest is there."""
+    """Show the summary of the methods, as on the page, if random problems were run."""
     from eiv.experiments.studies.tables_page import overview  # noqa: PLC0415
 
     random = table[table["kind"] == "random"]

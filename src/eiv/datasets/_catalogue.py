@@ -1,4 +1,4 @@
-"""What is known of the nine real data sets: names, origin, licence and the digest of their content."""
+"""The catalogue of the nine real data sets: names, origin, licence and the digest of their content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CC_BY = "CC BY 4.0"
 
 @dataclass(frozen=True)
 class Download:
-    """A public address and the way to read what it sends."""
+    """A public address, and the function that reads the file from there."""
 
     url: str
     read: Parser
@@ -33,22 +33,22 @@ class Download:
 
 @dataclass(frozen=True)
 class Description:
-    """A real data set: what it is, where it comes from and how it is recognised.
+    """A real data set: its content, its origin, and the digest that identifies it.
 
     Attributes:
         name: the name for `load`.
         title: the title its creators gave it.
         creators: whom to cite.
-        file: the name of its table in a folder, comma separated with a header, gzip-compressed or not.
+        file: the name of its file, a comma-separated table with a header, gzip-compressed or not.
         n_rows: the number of rows.
-        features: the names of the input columns, in their order.
-        targets: the names of the target columns, which stand last; the first one is the benchmark's.
-        source: who keeps it.
+        features: the names of the input columns, in order.
+        targets: the names of the target columns, which come last; the first one is that of the common benchmark.
+        source: the archive that keeps it.
         url: the page that describes it.
         doi: its digital object identifier, or that of the article it comes from.
-        licence: under which it may be used.
+        licence: the licence under which it may be used.
         downloads: addresses of the original, tried in this order.
-        decimals: the digits after the decimal point that the digest looks at.
+        decimals: the digits after the decimal point that enter the digest.
         digest: SHA-256 of the content, see `eiv.datasets.real.content_digest`.
 
     """
@@ -75,7 +75,7 @@ class Description:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns of the table, in their order."""
+        """All columns of the table, in order."""
         return self.features + self.targets
 
 
@@ -185,7 +185,7 @@ _ALL = (
         url=f"{UCI}/dataset/165/concrete+compressive+strength",
         doi="10.24432/C5PK67",
         licence=CC_BY,
-        # UCI's own table. Its zip holds an old Excel file with digits beyond those that are shown and in common use.
+        # UCI's own table. Its zip holds an old Excel file, with more digits than it shows and than others use.
         downloads=(Download(f"{UCI}/static/public/165/data.csv", commas),),
         decimals=2,
         digest="76e2f6c36728581f98689967d2dddc34007eb8003b446251ae835e1355145e0b",
@@ -249,7 +249,7 @@ _ALL = (
         url=f"{UCI}/dataset/294/combined+cycle+power+plant",
         doi="10.24432/C5002N",
         licence=CC_BY,
-        # The workbook holds the same rows in five orders; the table is in that of the last sheet.
+        # The workbook holds the same rows in five orders; the benchmark uses that of the last sheet.
         downloads=(
             Download(
                 f"{UCI}/static/public/294/combined+cycle+power+plant.zip",

@@ -1,4 +1,4 @@
-"""Files from the network."""
+"""Downloads of files."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from eiv.extras import is_installed
 
 TIMEOUT = 30.0  # seconds without a byte
 DEADLINE = 600.0  # seconds for a whole file
-LIMIT = 64 * 2**20  # bytes of a download, and of a file inside an archive; the largest original has four megabytes
+LIMIT = 64 * 2**20  # the most bytes of a download, and of a file in an archive; the largest original has 4 megabytes
 
 
 class DownloadError(OSError):
-    """A file could not be had whole from the network; the text says why."""
+    """A file could not be downloaded completely; the message says why."""
 
 
 def fetch(url: str) -> bytes:
-    """The whole content of `url`, held in memory, so that a broken transfer leaves nothing behind."""
+    """The whole content of `url`, kept in memory, so that a broken transfer leaves no file."""
     request = urllib.request.Request(_mirrored(url), headers={"User-Agent": f"eiv/{eiv.__version__}"})
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
@@ -41,7 +41,7 @@ def fetch(url: str) -> bytes:
 
 
 def _mirrored(url: str) -> str:
-    """`url` below the address in EIV_MIRROR (http or file), where that is set: mirror/host/path."""
+    """The address mirror/host/path for `url` if EIV_MIRROR (http or file) is set, else `url` itself."""
     mirror = os.environ.get("EIV_MIRROR")
     if not mirror:
         return url
@@ -50,7 +50,7 @@ def _mirrored(url: str) -> str:
 
 
 def _read(response: http.client.HTTPResponse, url: str) -> bytes:
-    expected: int | None = getattr(response, "length", None)  # where the server says so
+    expected: int | None = getattr(response, "length", None)  # None where the server does not state it
     end = time.monotonic() + DEADLINE
     content = bytearray()
     with _progress(url, expected) as show:
@@ -68,7 +68,7 @@ def _read(response: http.client.HTTPResponse, url: str) -> bytes:
 
 @contextlib.contextmanager
 def _progress(url: str, total: int | None) -> Iterator[Callable[[int], object]]:
-    """A bar on the terminal; nothing where there is none, or no rich."""
+    """A progress bar; nothing where there is no terminal, or no rich."""
     if not (sys.stderr.isatty() and is_installed("rich")):
         yield lambda done: None
         return

@@ -1,6 +1,6 @@
-"""The layouts of the original files, each read into one table: rows x columns, features first, targets last.
+"""Readers for the layouts of the original files; each returns a table, rows x columns, features first, targets last.
 
-Archives are read in memory, member by member: no name inside an archive ever becomes a path on this machine.
+Archives are read in memory, member by member, so no name inside an archive becomes a path.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Parser = Callable[[bytes], Array]
 
 
 def numbers(raw: bytes, delimiter: str | None = None, skip: int = 0) -> Array:
-    """Rows of numbers, exactly as printed; blanks between them where there is no `delimiter`."""
+    """Rows of numbers, exactly as printed, separated by `delimiter`, or by blanks where it is None."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an empty file: its number of rows shows that
+        warnings.simplefilter("ignore")  # on an empty file, which the check of the number of rows finds
         return np.loadtxt(
             io.StringIO(raw.decode("utf-8-sig")), delimiter=delimiter, skiprows=skip, ndmin=2, comments=None
         )
 
 
 def gunzip(raw: bytes) -> bytes:
-    """`raw`, unpacked where it is gzip-compressed."""
+    """`raw`, decompressed if it is gzip-compressed."""
     if not raw.startswith(b"\x1f\x8b"):
         return raw
     with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
@@ -40,7 +40,7 @@ def gunzip(raw: bytes) -> bytes:
 
 
 def from_zip(member: str, read: Parser) -> Parser:
-    """`read` for a `member` of a zip archive, at the top or in any folder."""
+    """A parser that applies `read` to a `member` of a zip archive, in any of its folders."""
 
     def parse(raw: bytes) -> Array:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
@@ -52,7 +52,7 @@ def from_zip(member: str, read: Parser) -> Parser:
 
 
 def from_tgz(member: str, read: Parser) -> Parser:
-    """`read` for a `member` of a tar archive that is gzip-compressed."""
+    """A parser that applies `read` to a `member` of a gzip-compressed tar archive."""
 
     def parse(raw: bytes) -> Array:
         with tarfile.open(fileobj=io.BytesIO(raw), mode="r:gz") as archive:
@@ -70,7 +70,7 @@ def blanks(raw: bytes) -> Array:
 
 
 def commas(raw: bytes) -> Array:
-    """A header, then commas: the tables that UCI exports itself."""
+    """A header, then commas: the tables that UCI exports."""
     return numbers(raw, ",", skip=1)
 
 
@@ -80,7 +80,7 @@ def semicolons(raw: bytes) -> Array:
 
 
 def target_first(raw: bytes) -> Array:
-    """As `commas`, the target before the features: protein."""
+    """As `commas`, with the target before the features: protein."""
     return np.roll(commas(raw), -1, axis=1)
 
 
@@ -95,7 +95,7 @@ def arff(raw: bytes) -> Array:
 
 
 def cal_housing(raw: bytes) -> Array:
-    """The raw columns of StatLib, turned into scikit-learn's eight features: california."""
+    """The raw columns of StatLib, converted to the eight features of scikit-learn: california."""
     longitude, latitude, age, rooms, bedrooms, population, households, income, value = numbers(raw, ",").T
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.column_stack(
@@ -114,10 +114,10 @@ def cal_housing(raw: bytes) -> Array:
 
 
 def workbook(sheet: str | None, decimals: int) -> Parser:
-    """A `sheet` of an Excel workbook (the first where None) with a header: power, energy.
+    """A parser of a `sheet` of an Excel workbook (the first where None) with a header: power, energy.
 
-    Excel keeps binary numbers, some of them with a digit more than the table shows: they are rounded to its `decimals`.
-    Cells without content stand behind the table in some originals.
+    Excel stores binary numbers, some of them with more digits than the table shows; they are rounded to its `decimals`.
+    Empty cells after the table, which some originals have, are left out.
     """
 
     def parse(raw: bytes) -> Array:

@@ -29,12 +29,13 @@ __all__ = ["REAL", "DataNotFoundError", "RealData", "load", "overview"]
 
 Array = NDArray[np.float64]
 
-# Printed decimals stand at least 0.0005 from the edge of a cell, in units of its width; 0 or 0.5 would be an edge.
+# With this shift, printed decimals are at least 0.0005 cell widths from the edge of a cell; 0 or 0.5 would put some
+# on an edge.
 OFFSET = 0.2555
 
 
 class DataNotFoundError(FileNotFoundError):
-    """A data set is neither at hand nor to be had; the text says which file to put where.
+    """A data set is not at hand and cannot be downloaded; the message says which file to put where.
 
     Examples:
         >>> raise DataNotFoundError("The data set 'yacht' is not at hand.")
@@ -47,13 +48,13 @@ class DataNotFoundError(FileNotFoundError):
 
 @dataclass(frozen=True)
 class RealData:
-    """Rows of a real data set, nothing scaled, left out or rearranged.
+    """The rows of a real data set, in their original order and units.
 
     Attributes:
-        name: the name in `REAL`, where origin and licence stand.
+        name: its name in `REAL`, which has its origin and licence.
         X: a pandas table of `rows x n_x`, the features.
         y: a pandas Series of `rows`, the target.
-        path: the file the rows were read from; None where they came from the network and could not be kept.
+        path: the file the rows were read from; None where they were downloaded and could not be saved.
 
     Examples:
         >>> data = load("yacht")  # doctest: +SKIP
@@ -71,20 +72,19 @@ class RealData:
 def load(name: str, target: str | None = None) -> RealData:
     """Load one of the nine real data sets.
 
-    Looks for its table in the folder that the environment variable EIV_DATA names, then in the user's cache (EIV_CACHE,
-    or the place the platform has for caches). Otherwise the original is downloaded and the table kept in the cache;
-    EIV_MIRROR sends the request to mirror/host/path instead. Wherever the table comes from, its content is compared
-    with a digest.
+    Its table is looked for in the folder that the environment variable EIV_DATA names, then in the user's cache
+    (EIV_CACHE, or the platform's folder for caches). Otherwise the original is downloaded, from mirror/host/path if
+    EIV_MIRROR is set, and the table is kept in the cache. The content of the table is always compared with a digest.
 
     Args:
         name: "yacht", "naval", "protein", "concrete", "kin8nm", "wine", "power", "energy" or "california".
-        target: the target column; the benchmark's by default. "naval" and "energy" have two.
+        target: the target column; by default that of the common benchmark. "naval" and "energy" have two.
 
     Returns:
-        The features as a table (`rows x n_x`) and the target (`rows`); no target is ever among the features.
+        The features as a table (`rows x n_x`) and the target (`rows`); other targets are not among the features.
 
     Raises:
-        DataNotFoundError: where it is not at hand and cannot be downloaded.
+        DataNotFoundError: where the data set is not at hand and cannot be downloaded.
         ValueError: where the file in the folder EIV_DATA is not that data set.
 
     Examples:
@@ -110,8 +110,8 @@ def overview() -> pd.DataFrame:
     """All thirteen data sets: size, source, licence and whether they are at hand.
 
     Returns:
-        A table with the columns name, kind ("simulated" or "real"), rows, features, source, licence and at_hand: the
-        file of a real set or "no". Files are listed unread; `load` checks their content.
+        A table with the columns name, kind ("simulated" or "real"), rows, features, source, licence and at_hand. The
+        last one is the file of a real set, or "no". Files are not read here; `load` checks their content.
 
     Examples:
         >>> overview()[["name", "rows", "features"]].head(5)
@@ -153,7 +153,7 @@ def overview() -> pd.DataFrame:
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: EIV_CACHE, or a folder of ours in the place the platform has for caches."""
+    """The folder for downloads: EIV_CACHE, or a folder `eiv` in the platform's folder for caches."""
     if chosen := os.environ.get("EIV_CACHE"):
         return Path(chosen).expanduser()
     if sys.platform == "win32":
@@ -168,9 +168,9 @@ def content_digest(values: Array, columns: tuple[str, ...], decimals: int) -> st
 
     .. math:: \lfloor 10^d v + 0.2555 \rfloor
 
-    How a file prints its numbers or is compressed does not matter. A change of any value by :math:`10^{-d}` or more
-    changes the digest. A change of its last bits does not, nor do the 5e-11 by which public copies of kin8nm differ: no
-    value of the nine sets lies that close to the edge of its cell, which a test makes sure of.
+    The digest does not depend on compression or on the way in which numbers are printed. A change of any value by
+    :math:`10^{-d}` or more changes it. Smaller changes, such as the 5e-11 by which public copies of kin8nm differ, do
+    not, because no value of the nine sets is that close to the edge of its cell; a test checks this.
     """
     with np.errstate(over="ignore"):
         cells = np.floor(values * 10.0**decimals + OFFSET)
@@ -200,7 +200,7 @@ def _find(description: Description) -> tuple[Array, Path | None]:
 
 
 def _download(description: Description, failures: list[str]) -> Array:
-    """The table from the first of its public addresses that sends it whole and unchanged."""
+    """The table from the first of its public addresses that sends it complete and unchanged."""
     for download in description.downloads:
         try:
             return _checked(_parse(fetch(download.url), download), description)
@@ -210,7 +210,7 @@ def _download(description: Description, failures: list[str]) -> Array:
 
 
 def _parse(raw: bytes, download: Download) -> Array:
-    """Read what came from the network: whatever is wrong with it, it is a ValueError."""
+    """Read a downloaded file; every error becomes a ValueError."""
     try:
         return download.read(raw)
     except ImportError:
@@ -231,7 +231,7 @@ def _help(description: Description, failures: list[str]) -> str:
             f"Put the file {description.file} into the folder that EIV_DATA names ({here})",
             f"or into the cache folder {cache_folder()}.",
             f"It is a comma-separated table of {description.n_rows} rows; its header: {','.join(description.columns)}.",
-            f"On a machine with network, load({description.name!r}) writes it to the cache folder there.",
+            f"On a machine with internet access, load({description.name!r}) writes it to the cache folder there.",
             f"About the data: {description.url}",
         ]
     )
@@ -243,7 +243,7 @@ def _data_folder() -> Path | None:
 
 
 def _file_in(folder: Path | None, description: Description) -> Path | None:
-    """The table in `folder`, gzip-compressed or not."""
+    """The file of the data set in `folder`, gzip-compressed or not; None if there is none."""
     if folder is None:
         return None
     plain = description.file.removesuffix(".gz")
@@ -276,7 +276,7 @@ def _checked(values: Array, description: Description) -> Array:
 
 
 def _keep(values: Array, description: Description) -> Path | None:
-    """Write a table to the cache, every number in its shortest exact form."""
+    """Write a table to the cache, every number in its shortest exact form; its path, or None with a warning."""
     path = cache_folder() / description.file
     rows = (",".join(repr(value).removesuffix(".0") for value in row) for row in values.tolist())
     raw = "\n".join([",".join(description.columns), *rows, ""]).encode()

@@ -1,4 +1,4 @@
-"""The four simulated problems of the paper: table sim_data."""
+"""The four simulated problems of the paper (its table sim_data)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Problem:
-    """A row of table sim_data."""
+    """A simulated problem: a row of the paper's table sim_data."""
 
     formula: str
     g: Callable[[Array], Array]
@@ -49,7 +49,7 @@ SIMULATED: dict[str, Problem] = {
 
 @dataclass(frozen=True)
 class Simulated:
-    r"""Rows of a simulated problem, with the truth kept.
+    r"""Rows of a simulated problem, with their true inputs and outputs.
 
     .. math:: x = \zeta + \varepsilon_x, \qquad y = g(\zeta) + \varepsilon_y
 
@@ -84,8 +84,8 @@ def simulate(
 
     Args:
         name: "linear", "quadratic", "cubic" or "sine".
-        n_rows: the number of rows; the paper's by default.
-        random_state: seed of the draw.
+        n_rows: the number of rows; by default that of the paper.
+        random_state: the seed.
         zeta: the distribution of the true inputs, "uniform" as in the paper, or "normal" with the same mean and spread.
 
     Returns:

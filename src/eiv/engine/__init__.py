@@ -1,1 +1,1 @@
-"""What makes many small networks fast: passes, kernels, graphs, Adam, workers and random streams."""
+"""The code that makes many small networks fast: products, kernels, graphs, Adam, workers and random streams."""

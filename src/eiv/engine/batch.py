@@ -1,4 +1,4 @@
-"""What a step of training takes, with names."""
+"""The tensors that one step of training takes, by name."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ __all__ = ["Batch"]
 
 
 class Batch(NamedTuple):
-    """The rows of a minibatch, or of several, and the random numbers that a step takes.
+    """The rows of one or several minibatches, and the random numbers for their training steps.
 
     Attributes:
         zeta: `S x B x L x n_x`; L = 1 for exact inputs.
         y: `S x B x n_y`.
-        y_err: the same shape, or None.
-        levels: of an informed choice of zetas, `S x B x n_kept`, or None.
+        y_err: the known errors of y, `S x B x n_y`, or None.
+        levels: numbers from 0 to 1 that choose zetas by the label (`Likelihood.choose_zetas`), `S x B x n_kept`; None
+            where zetas are not chosen.
         draw: a weight draw per row, or per minibatch where the family shares its draws.
 
     Examples:
@@ -36,12 +37,12 @@ class Batch(NamedTuple):
 
     @property
     def tensors(self) -> list[Tensor]:
-        """All of them, one after the other."""
+        """All tensors, in order, without those that are None."""
         parts = (self.zeta, self.y, self.y_err, self.levels, *self.draw.values())
         return [value for value in parts if value is not None]
 
     def filled(self, tensors: Sequence[Tensor]) -> Batch:
-        """The same with other tensors, in the order of `tensors`."""
+        """A batch with other values, in the order of `Batch.tensors`."""
         zeta, y, *rest = tensors
         y_err = None if self.y_err is None else rest.pop(0)
         levels = None if self.levels is None else rest.pop(0)

@@ -1,4 +1,4 @@
-"""CUDA graphs: many small operations on the GPU as one launch."""
+"""CUDA graphs, which launch many small GPU operations at once; and the precision of matrix products."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-_launching = threading.RLock()  # threads side by side share torch's setting of the precision
+_launching = threading.RLock()  # all threads share torch's setting of the precision
 
 
 class Replay:
-    """Run a function that works in place, by a CUDA graph where that is possible.
+    """Run a function that works in place, as a CUDA graph where that is possible.
 
-    Inputs of a new shape go through the function as usual, which also warms it up. When the shape comes again, the
-    function is recorded over buffers of its own, and from then on inputs are copied there and the record is replayed.
-    On the CPU, and where recording fails, the function is simply called.
+    For inputs of a new shape the function is called as usual, which also warms it up. When the same shape comes again,
+    the function is recorded over buffers of its own. From then on, inputs are copied into these buffers and the record
+    is replayed. On the CPU, and where recording fails, the function is simply called.
 
     Args:
-        function: takes a list of tensors; all that it changes must lie in tensors that outlive it.
-        device: where they are.
-        precision: of its matrix products, as for `matmul_precision`.
+        function: takes a list of tensors; it may change only tensors that outlive the call.
+        device: the device of the tensors.
+        precision: the precision of its matrix products, as in `matmul_precision`.
 
     """
 
@@ -62,14 +62,14 @@ class Replay:
                 self.function(buffers)
         except RuntimeError as error:
             self._records = False
-            warnings.warn(f"Training goes on without CUDA graphs, more slowly: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"Training continues more slowly, without CUDA graphs: {error}", RuntimeWarning, stacklevel=2)
         else:
             self._graphs[shapes] = graph, buffers
 
 
 @contextlib.contextmanager
 def own_stream(device: torch.device) -> Iterator[None]:
-    """On a GPU, do the work on a stream of its own, so that it can be recorded and several stacks can run at once."""
+    """On a GPU, work on a separate CUDA stream, so that work can be recorded and several stacks can run at once."""
     if device.type != "cuda":
         yield
         return
@@ -82,10 +82,10 @@ def own_stream(device: torch.device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def matmul_precision(device: torch.device, precision: str = "auto") -> Iterator[None]:
-    """On a GPU, let float32 matrix products use TF32 unless `precision` is "float32"; then back to how it was.
+    """Let float32 matrix products on a GPU use TF32, unless `precision` is "float32"; restore the setting at the end.
 
-    The setting is torch's, for all threads, and counts when a product is launched or recorded. So one thread at a time
-    has it: others wait until they have theirs. What a thread does meanwhile by replaying a record goes on.
+    torch has one setting for all threads, and it takes effect when a product is launched or recorded. So one thread at
+    a time may hold it, and the others wait. Replaying a recorded graph needs no setting and does not wait.
     """
     if device.type != "cuda":
         yield

@@ -1,8 +1,7 @@
-"""Triton kernels for the GPU: what stands between the matrix products of a training step, each in one pass.
+"""Triton kernels for the GPU: the operations between the matrix products of a training step, one kernel for each.
 
-They compute what the torch operations beside them in `mlp`, `objective` and `optim` compute; `tests/gpu` holds the two
-together. Everything works without them, more slowly. A kernel reads memory without gaps: tensors that have some, such
-as slices and expanded ones, are copied first.
+They compute the same as the torch operations in `mlp`, `objective` and `optim`, which run where there are no kernels;
+`tests/gpu` compares the two. Kernels need contiguous memory: slices and expanded tensors are copied first.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-MOST_LOSS_VALUES = 2**15  # rows times zetas of a minibatch that one block of threads takes for the loss
+MOST_LOSS_VALUES = 2**15  # the most rows times zetas of a minibatch for the loss, which one block of threads computes
 
 
 @functools.cache
@@ -54,7 +53,7 @@ if importlib.util.find_spec("triton") is not None:
             at = (s * n_rows + r[:, None]) * width + u[None, :]
             kept = tl.load(mask + s * mask_stride + (r[:, None] // group) * width + u[None, :], mask=inside, other=0.0)
             value = tl.load(delta + at, mask=inside, other=0.0) * kept
-            output = tl.load(a + at, mask=inside, other=0.0) * kept  # has the sign of what was masked
+            output = tl.load(a + at, mask=inside, other=0.0) * kept  # has the sign of the value before the mask
             value = tl.where(output > 0, value, value * slope)
             tl.store(delta + at, value, mask=inside)
             total += value
@@ -118,9 +117,9 @@ if importlib.util.find_spec("triton") is not None:
 
 
 def activate(z: Tensor, bias: Tensor, mask: Tensor, slope: float) -> None:
-    """Turn `z`, `S x rows x h`, into mask times leaky ReLU of (z + bias), `S x 1 x h`; `mask` is `S x D x h`.
+    """Replace `z`, `S x rows x h`, by mask times leaky ReLU of (z + bias).
 
-    D groups of rows have a mask each.
+    `bias` is `S x 1 x h`, and `mask`, `S x D x h`, has one mask for each of D groups of rows.
     """
     with _dense(z) as inside:
         n_networks, n_rows, width = inside.shape
@@ -130,7 +129,10 @@ def activate(z: Tensor, bias: Tensor, mask: Tensor, slope: float) -> None:
 
 
 def activate_backward(delta: Tensor, a: Tensor, mask: Tensor, slope: float, bias_gradient: Tensor) -> None:
-    """Take `delta`, `S x rows x h`, from the layer's output `a` back to before the bias, and sum it over the rows."""
+    """Replace `delta`, the gradient with respect to the output `a` of a layer, by that before bias, ReLU and mask.
+
+    Both are `S x rows x h`. The sum over the rows is written into `bias_gradient`.
+    """
     with _dense(delta) as inside, _dense(bias_gradient) as sums:
         n_networks, n_rows, width = inside.shape
         a, mask = a.contiguous(), mask.contiguous()
@@ -142,7 +144,7 @@ def activate_backward(delta: Tensor, a: Tensor, mask: Tensor, slope: float, bias
 
 
 def add_loss_gradient(f: Tensor, y: Tensor, inverse_noise: Tensor, loss: Tensor, weight: float) -> Tensor:
-    """Add `weight` times the negative bound, less its constant, to `loss`, `S`; return its gradient."""
+    """Add `weight` times the negative bound, without its constant, to `loss`, `S`; return the gradient for `f`."""
     f, y, inverse_noise = f.contiguous(), y.contiguous(), inverse_noise.contiguous()
     n_networks, n_rows, n_zeta, n_outputs = f.shape
     df = torch.empty_like(f)
@@ -155,7 +157,7 @@ def add_loss_gradient(f: Tensor, y: Tensor, inverse_noise: Tensor, loss: Tensor,
 
 
 def adam(parameters: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: Tensor, rate: Tensor, decay: float) -> None:
-    """Move flat `parameters` by Adam with its usual constants; `step` (from 1) and `rate` live on the device."""
+    """Move flat `parameters` by one step of Adam with its usual constants; `step` (from 1), `rate` are on the GPU."""
     with _dense(parameters) as values, _dense(m) as first, _dense(v) as second:
         n, block = values.numel(), 1024
         gradient = gradient.contiguous()
@@ -164,7 +166,7 @@ def adam(parameters: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: Tenso
 
 @contextlib.contextmanager
 def _dense(values: Tensor) -> Iterator[Tensor]:
-    """A tensor that a kernel may change, without gaps, as the kernels take theirs; a copy goes back at the end."""
+    """A contiguous tensor for a kernel to change; where it is a copy of `values`, it is copied back at the end."""
     dense = values.contiguous()
     yield dense
     if dense is not values:

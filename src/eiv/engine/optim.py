@@ -10,14 +10,14 @@ from torch import Tensor
 from eiv.engine import kernels
 from eiv.engine.pooling import beside
 
-_ALIGNMENT = 64  # values; matrix products want their operands to start on such a boundary
+_ALIGNMENT = 64  # in values; matrix products are faster where operands start at a multiple of it
 
 
 class FlatAdam:
-    """Adam for `parameters`, which become views of one flat buffer, as their gradients do.
+    """Adam for `parameters`, which become views of one flat buffer; their gradients are views of another.
 
-    They decay towards zero, or towards the `anchors`, one per parameter, where there are any; all alike, or those of
-    each network by a number of its own, `S`.
+    Parameters decay towards zero, or towards the `anchors` if there are any, one per parameter. `weight_decay` is one
+    number, or one per network, `S`.
 
     Attributes:
         values: the flat parameters.
@@ -45,7 +45,7 @@ class FlatAdam:
         for parameter, (value, gradient) in zip(parameters, views, strict=True):
             view = value[: parameter.numel()].view_as(parameter)
             before = parameter.detach()
-            if before.is_cuda:  # made on another stream, which must not use its memory again before it is copied
+            if before.is_cuda:  # from another stream, which must not reuse the memory before it is copied
                 before.record_stream(torch.cuda.current_stream(before.device))
             parameter.data = view.copy_(before)
             parameter.grad = gradient[: parameter.numel()].view_as(parameter)
@@ -73,7 +73,7 @@ class FlatAdam:
         self.move(slice(0, len(self.values)), self.gradient)
 
     def begin(self) -> None:
-        """Count a step; `move` follows for every part of the parameters."""
+        """Begin a step; then call `move` for every part of the parameters."""
         self._step += 1
 
     def move(self, part: slice, gradient: Tensor) -> None:
@@ -88,7 +88,7 @@ class FlatAdam:
         if kernels.available(self.values.device) and self.values.dtype == torch.float32:
             kernels.adam(values, gradient, m, v, self._step, self._rate, self.weight_decay)
             return
-        # The call behind torch.optim.Adam(fused=True): on small networks the layers above it take longer than itself.
+        # torch.optim.Adam(fused=True) makes the same call; for small networks its overhead takes longer than the call.
         torch._fused_adam_(
             [values],
             [gradient],
@@ -106,14 +106,14 @@ class FlatAdam:
         )
 
     def _flat(self, values: Sequence[Tensor]) -> Tensor:
-        """Values of the parameters, as they stand in the flat buffer."""
+        """Values in the shapes of the parameters, in the layout of the flat buffer."""
         flat = torch.zeros_like(self.values)
         for i, value in enumerate(values):
             flat[self.part(i)] = value.flatten()
         return flat
 
     def part(self, parameter: int, network: int | None = None) -> slice:
-        """Where a parameter stands in the flat buffer, of all networks or of one."""
+        """The place of a parameter in the flat buffer, for all networks or for one."""
         start, size = self._starts[parameter], self.gradients[parameter].numel()
         if network is None:
             return slice(start, start + size)

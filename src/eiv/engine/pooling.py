@@ -1,4 +1,4 @@
-"""Numbers of each network: beside its values, and as its share in a pool."""
+"""Means and variances over a pool of networks, each with its share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["pooled", "pooled_variance"]
 
 
 def pooled(values: Tensor, pool: Tensor | None = None) -> Tensor:
-    r"""The mean over networks, each counting by its share.
+    r"""The mean over networks, weighted by their shares.
 
     .. math:: \bar v = \sum_s p_s v_s
 
@@ -29,7 +29,7 @@ def pooled(values: Tensor, pool: Tensor | None = None) -> Tensor:
 
 
 def pooled_variance(values: Tensor, pool: Tensor | None = None) -> Tensor:
-    r"""The variance over networks, each counting by its share.
+    r"""The variance over networks, weighted by their shares.
 
     .. math:: \sum_s p_s (v_s - \bar v)^2
 
@@ -45,5 +45,5 @@ def pooled_variance(values: Tensor, pool: Tensor | None = None) -> Tensor:
 
 
 def beside(numbers: Tensor, values: Tensor) -> Tensor:
-    """Numbers `S`, one per network, as they go with values `S x ...`."""
+    """One number per network, `S`, reshaped to multiply values `S x ...`."""
     return numbers.to(values).view(-1, *[1] * (values.ndim - 1))

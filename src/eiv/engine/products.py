@@ -14,7 +14,7 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 
 
 def product(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-    """`a` times `b`, `S x m x k` and `S x k x n`, into `out`; operands in bfloat16 are summed up in float32."""
+    """Write `a` times `b`, `S x m x k` and `S x k x n`, into `out`; products of bfloat16 are summed in float32."""
     if a.dtype != torch.bfloat16:
         return torch.bmm(a, b, out=out)
     if out.is_cuda:
@@ -23,21 +23,21 @@ def product(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
 
 
 def check_precision(precision: str, device: torch.device, dtype: torch.dtype) -> None:
-    """Raise a ValueError where `precision` is not to be had."""
+    """Raise a ValueError where `precision` is not available for this device and dtype."""
     if precision != "bfloat16":
         return
     if dtype != torch.float32:
-        raise ValueError("precision='bfloat16' goes with dtype='float32' only.")
+        raise ValueError("precision='bfloat16' needs dtype='float32'.")
     if device.type == "cpu" and _mkl_gemm() is None:
         raise ValueError("precision='bfloat16' on the CPU needs a build of torch with MKL; use precision='float32'.")
 
 
 @functools.cache
 def _mkl_gemm() -> Any:
-    """OneMKL's gemm_bf16bf16f32 from inside torch's library, or None.
+    """The function gemm_bf16bf16f32 of oneMKL inside torch's library, or None.
 
-    torch's own bfloat16 products round their results to bfloat16, and on virtual machines that hide part of the
-    processor's description they can end the process.
+    torch's own bfloat16 products round their results to bfloat16. On virtual machines that hide part of the
+    processor's description they can crash the process.
     """
     for library in (Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*"):
         try:
@@ -50,7 +50,7 @@ def _mkl_gemm() -> Any:
 
 
 def _mkl_product(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
-    """MKL counts in columns: out^T = b^T a^T."""
+    """`product` by MKL, which expects columns first: out^T = b^T a^T."""
     (flag_a, ld_a), (flag_b, ld_b) = _layout(a), _layout(b)
     n, m, k, ld_b_at, ld_a_at, ld_out_at, one, zero = _mkl_numbers(
         out.shape[2], out.shape[1], a.shape[2], ld_b, ld_a, out.stride(1)
@@ -66,11 +66,11 @@ def _mkl_product(a: Tensor, b: Tensor, out: Tensor) -> Tensor:
 
 @functools.lru_cache(maxsize=128)
 def _mkl_numbers(*integers: int) -> list[Any]:
-    """References to `integers` and to the factors 1 and 0, which take longer to make than to pass."""
+    """References to `integers` and to the factors 1 and 0; cached, because making them takes longer than the call."""
     numbers = [ctypes.c_int(value) for value in integers] + [ctypes.c_float(value) for value in (1, 0)]
     return [ctypes.byref(number) for number in numbers]
 
 
 def _layout(operand: Tensor) -> tuple[bytes, int]:
-    """Whether the matrices lie by rows or by columns, and how far apart those are."""
+    """MKL's flag for matrices stored by rows (N) or by columns (T), and the distance between these."""
     return (b"N", operand.stride(1)) if operand.stride(2) == 1 else (b"T", operand.stride(2))

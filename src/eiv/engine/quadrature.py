@@ -1,4 +1,4 @@
-"""Sums over the zetas of a row that have weights, or that stand for the points between them."""
+"""Weighted sums over the zetas of a row, or over points between them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["Quadrature"]
 
 @dataclass(frozen=True)
 class Quadrature:
-    r"""A rule for the inner sum of eq. (mcloss) that is more than a mean over draws.
+    r"""A quadrature rule in place of the mean over draws in the inner sum of eq. (mcloss).
 
     .. math:: \int p(y | \theta, \zeta)\, \pi(\zeta | x)\, d\zeta \approx
               \sum_{p=1}^P w_p\, \mathcal{N}\Big(y \Big| \sum_{l=1}^L A_{pl} f_\theta(\zeta_l), \sigma_y^2\Big)
 
-    Without A the points are the zetas themselves. With A, f is known at L zetas and taken to be straight between them:
-    a likelihood that is narrow in f, and has moved on from one zeta to the next, is not missed.
+    Without A the P points are the zetas themselves. With A, f is interpolated linearly between L zetas, so that a
+    narrow peak of the likelihood between two zetas is not missed.
 
     Attributes:
-        log_weights: log P w, `P`.
+        log_weights: log(P w), `P`.
         between: A, `P x L`; None where P = L and A is the identity.
 
     Examples:
@@ -36,11 +36,11 @@ class Quadrature:
     between: Tensor | None = None
 
     def points(self, f: Tensor) -> Tensor:
-        """F at the points, `S x B x P x n_y`, from f at the zetas, `S x B x L x n_y`."""
+        """The values of f at the points, `S x B x P x n_y`, from those at the zetas, `S x B x L x n_y`."""
         return f if self.between is None else torch.matmul(self.between, f)
 
     def to_zetas(self, gradient: Tensor) -> Tensor:
-        """The gradient with respect to f at the zetas, from that with respect to f at the points."""
+        """The gradient with respect to f at the zetas from that at the points, in the shapes of `points`."""
         return gradient if self.between is None else torch.matmul(self.between.mT, gradient)
 
     def of_zetas(self, weights: Tensor) -> Tensor:

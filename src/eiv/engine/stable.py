@@ -11,13 +11,13 @@ __all__ = ["log_mean_exp"]
 
 
 def log_mean_exp(values: Tensor, dim: int) -> Tensor:
-    r"""The logarithm of a mean of numbers given by their logarithms.
+    r"""The logarithm of the mean of numbers whose logarithms are given.
 
     .. math:: \log \frac{1}{L} \sum_{l=1}^{L} e^{v_l}
 
     Args:
         values: `... x L x ...`, logarithms; minus infinity stands for a zero.
-        dim: the axis L, which is summed over.
+        dim: the axis L, which the mean is taken over.
 
     Returns:
         `values` without the axis `dim`.

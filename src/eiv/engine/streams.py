@@ -1,7 +1,7 @@
 """Random numbers with one stream per network.
 
-A network's numbers depend on its own seed alone, never on the networks beside it: trained alone or in a stack of ten,
-it sees the same shuffles, the same zetas and the same masks.
+The numbers of a network depend on its own seed alone. Trained alone or in a stack of ten, it gets the same shuffles,
+zetas and masks.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from numpy.random import SFC64, Generator, SeedSequence
 from torch import Tensor
 
 _global_generator = threading.RLock()
-_LEVELS = 2**16  # a mask compares 16 random bits with a threshold: four masks a 64-bit word
-_MOST_PORTABLE = 2**22  # numbers of a draw that are worth bringing to a GPU
+_LEVELS = 2**16  # a mask compares 16 random bits with a threshold: four masks per 64-bit word
+_MOST_PORTABLE = 2**22  # the most numbers of a draw that are made on the CPU for a GPU
 
 
 class Purpose(IntEnum):
-    """What a stream is for. Each purpose has a stream of its own, so that one never shifts another."""
+    """The purpose of a stream. Each has a stream of its own, so that draws for one do not shift those for another."""
 
     INIT = 0
     SHUFFLE = 1
@@ -46,13 +46,13 @@ def network_seeds(random_state: int, n_networks: int) -> list[SeedSequence]:
 
 
 def child(seed: SeedSequence, purpose: int) -> SeedSequence:
-    """The seed of one purpose; unlike `SeedSequence.spawn` it always gives the same one."""
+    """The seed for one purpose; unlike `SeedSequence.spawn` it is the same at every call."""
     return SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, purpose))
 
 
 @contextlib.contextmanager
 def torch_seeded(seed: SeedSequence) -> Iterator[None]:
-    """Run torch's own initialisers from `seed`, one thread at a time, and leave the global generator as it was."""
+    """Seed torch's global generator, which its initialisers use, for one thread at a time; restore it at the end."""
     with _global_generator, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(_integer(seed))
         yield
@@ -61,10 +61,10 @@ def torch_seeded(seed: SeedSequence) -> Iterator[None]:
 class Streams:
     """S independent random streams; every draw has the network axis S first.
 
-    On the CPU the numbers come from NumPy, whose generators are several times faster than torch's there; on a GPU they
-    are made on the device. `portable` streams give every device and every floating point type the same numbers, so that
-    predictions agree: they are made on the CPU in float64 and rounded, but for draws of more than 2^22 numbers per
-    network, which would be slow to bring to a GPU.
+    On the CPU the numbers come from NumPy, whose generators are several times faster than torch's there. On a GPU they
+    are made on the device. `portable` streams give the same numbers on every device and in every floating point type,
+    so that predictions agree: they are made on the CPU in float64 and rounded. Draws of more than 2^22 numbers per
+    network are the exception, because it would take long to copy them to a GPU.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Streams:
         return numbers.to(self.device, self.dtype)
 
     def uniform(self, *shape: int) -> Tensor:
-        """Numbers from 0 to below 1, `S x shape`."""
+        """Uniform numbers, at least 0 and below 1, `S x shape`."""
         numbers = self._empty(shape)
         if self._made_on_gpu(shape):
             for on_gpu, target in zip(self._on_gpu, numbers, strict=True):

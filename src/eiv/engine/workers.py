@@ -1,8 +1,8 @@
-"""Independent tasks side by side on the cores of the CPU.
+"""Independent tasks in parallel on the cores of the CPU.
 
-Networks do not need each other, so a thread for each core with its share of them beats threads inside every matrix
-product. The threads are ours, so their floating point mode is too: the penalty of the weights drives whole units of a
-network below the smallest normal number, where the processor is many times slower; taken as zero they cost nothing.
+Networks are independent, so one thread per core with a share of the networks is faster than threads inside every
+matrix product. These threads take denormal numbers as zero. The penalty of the weights makes whole units of a network
+that small, and processors are many times slower with denormal numbers.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import torch
 
 Result = TypeVar("Result")
 _WORTH_A_WORKER = 2**20
-_WIDE = 512  # units of a layer from which on threads inside a matrix product pay
+_WIDE = 512  # units of a layer from which on threads inside a matrix product are worth it
 _lock = threading.Lock()
-_active: list[int] = []  # torch's number of threads, once and then once for every run that is under way
+_active: list[int] = []  # the number of threads that torch had at first, and once more for every active run
 
 
 def n_workers(n_tasks: int, device: torch.device, work: int) -> int:
-    """How many tasks run at once: one per core, or one at a time on a GPU.
+    """The number of tasks that run at once: one per core, or one on a GPU.
 
-    Where the `work` of a call into torch (multiplications of one network) is small, Python is what takes the time, and
-    threads that wait for each other's Python are slower than one.
+    It is one, too, where the `work` of a call into torch (multiplications per network) is small: Python then takes most
+    of the time, and only one thread at a time can run it.
     """
     return min(n_tasks, torch.get_num_threads()) if device.type == "cpu" and work >= _WORTH_A_WORKER else 1
 
@@ -39,9 +39,9 @@ def run_tasks(
 ) -> list[Result]:
     """Run `tasks` and return their results in order.
 
-    Where there are fewer tasks than cores, matrix products of networks with layers of `width` values share the spare
-    cores, if they are wide enough for that to pay.
-    When one fails, or the user interrupts, `stop` is set so that the others can end early, and the error is raised.
+    Where there are fewer tasks than cores, matrix products use the spare cores, if the layers of `width` values are
+    wide enough. When a task fails, or the user interrupts, `stop` is set so that the others can end early, and the
+    error is raised.
     """
     if device.type != "cpu":
         return [task() for task in tasks]
@@ -65,7 +65,7 @@ def run_tasks(
 
 @contextlib.contextmanager
 def _borrowed_threads() -> Iterator[int]:
-    """The number of threads that torch had before any of our workers; it comes back when the last of them is done."""
+    """The number of threads that torch had before any worker started; it is restored after the last run."""
     with _lock:
         if not _active:
             _active.append(torch.get_num_threads())
@@ -82,4 +82,4 @@ def _borrowed_threads() -> Iterator[int]:
 
 def _set_up(n_threads: int) -> None:
     torch.set_num_threads(n_threads)
-    torch.set_flush_denormal(True)  # holds for this thread, and for those that it starts
+    torch.set_flush_denormal(True)  # for this thread and those that it starts

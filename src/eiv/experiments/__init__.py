@@ -1,4 +1,4 @@
-"""The reproduction of the paper and the studies, by the public API; runs that resume."""
+"""The reproduction of the paper and the studies, which use the public API only; runs can be resumed."""
 
 from eiv.extras import needs
 

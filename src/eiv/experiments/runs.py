@@ -1,4 +1,4 @@
-"""Long work in units: side by side, each result written whole when it is done, to go on after being killed."""
+"""Long runs in units that run in parallel; each result is written when it is complete, so that runs can be resumed."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from eiv.io.files import check_folder, write_whole
 
 __all__ = ["MixedResultsError", "Unit", "read_unit", "run_units"]
 
-_FOLDER = "stacks"  # of single results
+_FOLDER = "stacks"  # the folder of the results of single units
 _UNITS_ON_A_GPU = 3  # one alone leaves it idle while Python prepares the next step
-_FORMAT = 2  # 2: predictions without common noise, simulated sets of the reproduction drawn anew
+_FORMAT = 2  # since 2, predictions have no common noise, and simulated data are drawn for each network
 
 
 class MixedResultsError(ValueError):
@@ -49,7 +49,7 @@ class MixedResultsError(ValueError):
 
 
 class Unit(Protocol):
-    """A piece of work whose result is some tables.
+    """A unit of work, whose results are tables.
 
     Examples:
         >>> from eiv.experiments.paper.settings import TRAINING
@@ -60,21 +60,21 @@ class Unit(Protocol):
 
     @property
     def device(self) -> str:
-        """Where it runs, "cpu" or "cuda"."""
+        """The device it runs on, "cpu" or "cuda"."""
 
     @property
     def key(self) -> str:
-        """Its name, which is that of its file."""
+        """Its name, which is also that of its file."""
 
     @property
     def cost(self) -> float:
-        """Time that it takes, in units of no meaning."""
+        """The time that it takes, relative to that of other units."""
 
     def settings(self) -> dict[str, Any]:
-        """Everything that the numbers depend on, but for versions and the machine, as JSON knows it."""
+        """Everything that the numbers depend on, except versions and the machine, as JSON values."""
 
     def run(self, on_progress: Callable[[float], None]) -> tuple[dict[str, pd.DataFrame], dict[str, float]]:
-        """The tables, and the seconds that parts of the work took; `on_progress` hears of the share that is done."""
+        """The tables, and the seconds of each step; `on_progress` is called with the share that is done."""
 
 
 class _Queue(Protocol):
@@ -85,14 +85,14 @@ class _Queue(Protocol):
 def run_units(
     units: Sequence[Unit], folder: Path, console: Console, restart: bool = False, alone: bool = False
 ) -> None:
-    """Run the units whose results `folder` does not hold yet, side by side, with one progress bar.
+    """Run the units whose results `folder` does not hold yet, in parallel, with one progress bar.
 
     Args:
-        units: what is to be done; the longest should come first.
-        folder: for the results.
-        console: for the bar.
+        units: the units to run; the longest should come first.
+        folder: the folder for the results.
+        console: the console for the progress bar.
         restart: whether results of other settings are replaced instead of refused.
-        alone: whether each unit has the machine for itself, in the given order, so that its times mean something.
+        alone: whether units run one after another, in the given order, so that their times can be compared.
 
     Raises:
         MixedResultsError: where the folder holds results of other settings or another version.
@@ -117,10 +117,10 @@ def run_units(
 
 
 def read_unit(folder: Path, key: str) -> dict[str, Any] | None:
-    """The result of one unit, or None where there is none that can be read.
+    """The result of one unit, or None where there is no readable one.
 
     Args:
-        folder: that of the run.
+        folder: the folder of the run.
         key: the name of the unit.
 
     Returns:
@@ -172,12 +172,12 @@ def _is_done(folder: Path, unit: Unit, restart: bool) -> bool:
 
 
 def _run(todo: Sequence[Unit], folder: Path, console: Console, done: float, alone: bool) -> None:
-    """Run `todo`: on the CPU one process a core with one thread each, on a GPU some threads; or here, one by one."""
+    """Run `todo`: on a CPU in one process per core, on a GPU in a few threads; if `alone`, one by one in this one."""
     processes = todo[0].device == "cpu" and not alone
     if todo[0].device == "cuda":
         torch.linalg.eigvalsh(
             torch.ones(1, 1, device="cuda")
-        )  # first used by several threads, its library fails to load
+        )  # its library fails to load if several threads use it first
     n_jobs = min(len(todo), (os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()) or 1)
     options: dict[str, Any] = (
         {
@@ -205,9 +205,9 @@ def _run(todo: Sequence[Unit], folder: Path, console: Console, done: float, alon
 
 @contextlib.contextmanager
 def _closing(running: Generator[None]) -> Iterator[Iterator[None]]:
-    """End what still runs at the end of the block, silently: whoever has interrupted it knows.
+    """Cancel the units that still run at the end of the block, silently, since the user has interrupted them.
 
-    joblib would warn of units that are cancelled, and its thread show an error where it had not yet handed them out.
+    joblib would warn of cancelled units, and its thread would show an error for those it had not yet started.
     """
     try:
         yield running
@@ -223,9 +223,9 @@ def _closing(running: Generator[None]) -> Iterator[Iterator[None]]:
 
 
 def _start_trackers() -> None:
-    """Start Python's and joblib's helpers that remove what processes share.
+    """Start the helper processes of Python and joblib that clean up resources shared by processes.
 
-    In a block of their own, because that of Python 3.11 ends it for SIGINT and SIGTERM.
+    They are started separately, because the helper of Python 3.11 unblocks SIGINT and SIGTERM.
     """
     with _left_to_the_parent():
         multiprocessing.resource_tracker.ensure_running()
@@ -234,10 +234,10 @@ def _start_trackers() -> None:
 
 @contextlib.contextmanager
 def _left_to_the_parent() -> Iterator[None]:
-    """Let processes that start in the block leave it to this one to answer signals that the whole group gets.
+    """Block signals in processes that start in the block, so that only this process responds to them.
 
-    They inherit that these are blocked: workers, or helpers that end before them, would complain. This process hears
-    of a signal at the end of the block.
+    A signal to the whole process group would make workers, or helpers that end before them, print errors. This process
+    receives a signal at the end of the block.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
@@ -250,7 +250,7 @@ def _left_to_the_parent() -> Iterator[None]:
 
 
 def _run_unit(unit: Unit, folder: Path, messages: _Queue, one_thread: bool) -> None:
-    """Run a unit and write what came out; with `one_thread`, as one of several processes side by side."""
+    """Run a unit and write its results; with `one_thread` for one of several processes that run in parallel."""
     if one_thread:
         torch.set_num_threads(1)
     tables, seconds = unit.run(lambda share: messages.put((unit.key, share)))

@@ -1,4 +1,4 @@
-"""Processes that end with the one that has started them. Light to import, so that a worker watches from its start."""
+"""Processes that end with the process that started them. Imports fast, so that workers watch from their start."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import os
 import threading
 import time
 
-_LOOK_EVERY = 0.5  # seconds after which a worker looks whether its parent is there
+_LOOK_EVERY = 0.5  # seconds between two checks of whether the parent still runs
 
 
 @functools.cache  # one watch per process
 def end_with(parent: int) -> None:
-    """End this process when the one with the number `parent`, which has started it, is gone, however it ended.
+    """End this process when the process `parent`, which started it, has ended for any reason.
 
-    A thread that looks, on every system: the death signal of Linux follows the thread that started a process, and
-    joblib starts some from threads that end early.
+    A thread checks this on all systems. The death signal of Linux would not do: it depends on the thread that started a
+    process, and joblib starts some processes from threads that end early.
     """
-    starter = os.getppid()  # `parent`, or a process of Python's between the two, which ends with it
+    starter = os.getppid()  # `parent`, or a process of Python between the two, which ends with it
 
     def watch() -> None:
         while os.getppid() == starter and _is_there(parent):

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 _PART = re.compile(r"\.[0-9a-f]{32}\.eiv-part")  # the name of a file that is being written
-_STALE = 3600.0  # seconds after which a temporary file is left over, where files cannot be locked
+_STALE = 3600.0  # seconds after which a temporary file counts as abandoned, where files cannot be locked
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a quota, a limit
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -37,10 +37,10 @@ _no_links: ContextVar[frozenset[Path]] = ContextVar("_no_links", default=frozens
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A path to write to, beside `path`, which takes its place once the block has ended without an error.
+    """The path of a temporary file to write to, which replaces `path` if the block ends without an error.
 
-    A symbolic link is followed: the file that it points to is written, and the link stays. A file that is replaced
-    hands on its permissions. Missing folders are not made, and only plain files are replaced.
+    A symbolic link is followed: the file that it points to is written, and the link stays. The new file has the
+    permissions of the one that it replaces. Missing folders are not made, and only plain files are replaced.
     """
     check_links(path)
     check_plain(path)
@@ -71,18 +71,18 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Write a file that appears under its name only when it is complete, also for other processes."""
+    """Write a file that appears under its name only when it is complete."""
     with written_whole(path) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def check_plain(path: Path) -> None:
-    """Raise a ValueError where a path, or what its symbolic link points to, is there and is not a plain file."""
+    """Raise a ValueError where a path, or the target of its symbolic link, exists and is not a plain file."""
     try:
         kind = stat.S_IFMT(os.stat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return
-    except OSError as error:  # links without end, a name that is too long
+    except OSError as error:  # links in a circle, a name that is too long
         raise type(error)(f"{path} cannot be written: {os.strerror(error.errno or 0)}.") from error
     if kind == stat.S_IFDIR:
         raise ValueError(f"{path} is a folder; give the name of a file.")
@@ -92,7 +92,7 @@ def check_plain(path: Path) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise an OSError where files could not be written to a folder, which need not be there yet."""
+    """Raise an OSError where files could not be written to a folder, which need not exist yet."""
     try:
         for place in (folder, *folder.absolute().parents):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -106,9 +106,9 @@ def check_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def only_new(path: Path) -> Iterator[None]:
-    """Inside the block nothing at `path` is replaced, also where it appears while a file is being written.
+    """Inside the block, never replace a file at `path`, even one that appears while ours is being written.
 
-    What was written then stays beside it, under a free name, which a `FileExistsError` says: `m.1.eiv` for `m.eiv`.
+    In that case ours is kept under a free name, such as `m.1.eiv` for `m.eiv`, and a `FileExistsError` says so.
     """
     token = _only_new.set(_only_new.get() | {Path(os.path.realpath(path))})
     try:
@@ -119,7 +119,7 @@ def only_new(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_links(folder: Path) -> Iterator[None]:
-    """Inside the block nothing is written through a symbolic link in `folder`, which may come from somebody else."""
+    """Inside the block, write nothing through symbolic links in `folder`, which may come from somebody else."""
     token = _no_links.set(_no_links.get() | {Path(os.path.realpath(folder))})
     try:
         yield
@@ -146,7 +146,7 @@ def digest_of(path: Path) -> str:
 
 @contextlib.contextmanager
 def _new_part(folder: Path, mode: int | None) -> Iterator[Path]:
-    """An empty file to write to, which is locked for as long as the block, or this process, lasts."""
+    """An empty file to write to, locked until the block or this process ends."""
     while True:
         part = folder / f".{uuid.uuid4().hex}.eiv-part"
         number = os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666 if mode is None else mode & 0o777 | 0o600)
@@ -157,13 +157,13 @@ def _new_part(folder: Path, mode: int | None) -> Iterator[Path]:
         with os.fdopen(number, "rb") as lock:
             with contextlib.suppress(OSError):  # a file system without locks
                 fcntl.flock(lock, fcntl.LOCK_EX)
-            if part.exists():  # and not swept away by another process before it was locked
+            if part.exists():  # else another process removed it before it was locked
                 yield part
                 return
 
 
 def _put_in_place(part: Path, file: Path, path: Path) -> None:
-    """Give a written file its name, or one beside it where nothing must be replaced and something is there."""
+    """Give a written file its name, or a free one where that name is taken and must not be replaced."""
     if file not in _only_new.get():
         check_plain(path)  # it may have become something else meanwhile
         part.replace(file)
@@ -171,7 +171,7 @@ def _put_in_place(part: Path, file: Path, path: Path) -> None:
     chosen = next(name for name in _names_beside(file) if _is_linked(part, name))
     if chosen != file:
         shown = chosen if path.is_symlink() else path.with_name(chosen.name)
-        raise FileExistsError(f"{path} has appeared while this ran and is left as it is; the result is {shown}.")
+        raise FileExistsError(f"{path} appeared during the run and is left as it is; the result is {shown}.")
 
 
 def _is_linked(part: Path, file: Path) -> bool:
@@ -192,7 +192,7 @@ def _is_linked(part: Path, file: Path) -> bool:
 
 
 def _names_beside(file: Path) -> Iterator[Path]:
-    """Its own name, and then the same with numbers before the ending."""
+    """The name of the file, and then names with a number before the ending."""
     yield file
     ending = "".join(file.suffixes[-2:]) if file.suffix.lower() == ".gz" else file.suffix
     stem = file.name.removesuffix(ending)
@@ -200,7 +200,7 @@ def _names_beside(file: Path) -> Iterator[Path]:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what processes have left that were killed while they wrote: their locks ended with them."""
+    """Remove temporary files of processes that were killed while they wrote; nobody holds their locks."""
     for part in folder.glob(".*.eiv-part"):
         with contextlib.suppress(OSError):
             if not _PART.fullmatch(part.name):
@@ -211,7 +211,7 @@ def _sweep(folder: Path) -> None:
             with part.open("rb") as lock:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:  # somebody writes
+                except BlockingIOError:  # another process is writing
                     continue
                 except OSError:  # a file system without locks
                     _remove_if_old(part)

@@ -1,4 +1,4 @@
-"""Networks for other programs: ONNX files in which all randomness is an input."""
+"""ONNX files of fitted networks for other programs; all random numbers are inputs."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from eiv.posteriors import (
 __all__ = ["export_onnx"]
 
 Array = NDArray[Any]
-_OPSET, _IR_VERSION = 17, 8  # of 2022, so that older programs can read the files
-_EXPORTED = (  # these alone, not what is derived from them: how theta is drawn is written out here for each
+_OPSET, _IR_VERSION = 17, 8  # from 2022, so that older programs can read the files
+_EXPORTED = (  # without subclasses, since the way in which theta is drawn is written out here for each family
     BernoulliDropout,
     ConcreteDropout,
     Ensemble,
@@ -54,17 +54,17 @@ def export_onnx(model: FittedModel, path: str | Path) -> None:
 
     .. math:: f = f_{\theta(s, \epsilon)}(\zeta), \qquad \zeta = \mathrm{zeta\_mean} + \mathrm{zeta\_std} \cdot e
 
-    The file draws nothing itself: the noise e of zeta, the network s and what makes theta are inputs, as
-    `docs/modelfiles.md` lists them. Inputs and f are in the units of X and y.
+    The file draws no random numbers. The noise e of zeta, the number s of the network and the noise :math:`\epsilon` of
+    theta are inputs; `docs/modelfiles.md` lists them. Inputs and f are in the units of X and y.
 
     Args:
-        model: fitted, with the paper's network or a module of your own that is a plain chain of `Linear`, (leaky) ReLU
-            and dropout.
-        path: the file; one that is there is replaced. It is written whole or not at all.
+        model: a fitted model, with the paper's network or a module of your own that is a plain chain of `Linear`,
+            (leaky) ReLU and dropout.
+        path: the file; an existing one is replaced. It is written completely or not at all.
 
     Raises:
         MissingExtraError: where the package onnx is not installed; an ImportError.
-        ValueError: where the network, or the family of the weight posterior, is another one.
+        ValueError: where the network, or the family of the weight posterior, cannot be exported.
 
     Examples:
         >>> import tempfile
@@ -99,7 +99,7 @@ def export_onnx(model: FittedModel, path: str | Path) -> None:
 
 
 class _Graph:
-    """Nodes of an ONNX graph as they are added; a value is the name of what a node gives."""
+    """An ONNX graph under construction; values are the names of the outputs of nodes."""
 
     def __init__(self, onnx: Any) -> None:
         self._onnx = onnx
@@ -118,7 +118,7 @@ class _Graph:
         return name
 
     def part(self, value: str, axis: int, start: int, end: int | None) -> str:
-        """What stands from `start` up to `end` along an axis."""
+        """The slice from `start` up to `end` along an axis."""
         last = np.iinfo(np.int64).max if end is None else end
         return self.add("Slice", value, *(self.constant([number]) for number in (start, last, axis)))
 
@@ -146,7 +146,7 @@ class _Graph:
 
 
 def _zeta(graph: _Graph, model: FittedModel) -> str:
-    """Zeta, standardised: `rows x n_x`; each of the three inputs may have one row for all."""
+    """Zeta, standardised, `rows x n_x`; each of its three inputs may have a single row that serves for all."""
     n_x = model.n_features
     mean, std, noise = (
         graph.input(name, np.float64, rows, n_x)
@@ -158,7 +158,7 @@ def _zeta(graph: _Graph, model: FittedModel) -> str:
 
 
 def _network(graph: _Graph, model: FittedModel, values: str) -> str:
-    """F in units of y: affine maps, leaky ReLU and masks in turn; with a change of f where weights move it straight."""
+    """The output f in units of y: affine maps, leaky ReLU and masks; plus its linear change for `LinearisedLaplace`."""
     stack = model.posterior.stack
     assert isinstance(stack, MLPStack)
     layers, moves = _weights(graph, model)
@@ -174,7 +174,7 @@ def _network(graph: _Graph, model: FittedModel, values: str) -> str:
             if moves:
                 below = graph.add("Less", values, graph.constant(np.array([0], _dtype(model))))
                 change = graph.add("Where", below, graph.add("Mul", change, slope), change)
-            values = graph.add("PRelu", values, slope)  # LeakyRelu has its slope in single precision
+            values = graph.add("PRelu", values, slope)  # LeakyRelu stores its slope in single precision
             if masked:
                 width = stack.dropout_layers[i].shape[0]
                 mask = graph.input(f"mask_{i + 1}", _dtype(model), f"rows_or_1_of_mask_{i + 1}", width)
@@ -185,9 +185,10 @@ def _network(graph: _Graph, model: FittedModel, values: str) -> str:
 
 
 def _weights(graph: _Graph, model: FittedModel) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Weights `out x in` and biases `out` of the layers of one network, under the noise that is given.
+    """The weights `out x in` and biases `out` of the layers of network s under the given noise, and their moves.
 
-    Where f is straight in the weights, those of the MAP estimate, and how far the noise moves each of them.
+    The moves are empty except for families that linearise f in the weights. For those the weights are the MAP estimate,
+    and the moves are what the noise adds to each.
     """
     posterior: Any = model.posterior
     network = graph.input("network", np.int64)
@@ -201,7 +202,7 @@ def _weights(graph: _Graph, model: FittedModel) -> tuple[list[tuple[str, str]], 
     parameters = {name: of_network(value, name) for name, value in posterior.stack.parameters.items()}
     shapes = {name: tuple(value.shape[1:]) for name, value in posterior.stack.parameters.items()}
     if isinstance(posterior, MeanField):
-        sigmas = posterior.spreads.split([math.prod(shape) for shape in shapes.values()], dim=1)
+        sigmas = posterior.sigmas.split([math.prod(shape) for shape in shapes.values()], dim=1)
         for (name, mean), sigma in zip(parameters.items(), sigmas, strict=True):
             moved = graph.add("Mul", of_network(sigma.unflatten(1, shapes[name])), noise(name, shapes[name]))
             parameters[name] = graph.add("Add", mean, moved)
@@ -232,7 +233,7 @@ def _weights(graph: _Graph, model: FittedModel) -> tuple[list[tuple[str, str]], 
 def _moves_of_hidden_layers(
     graph: _Graph, posterior: LinearisedLaplace, delta: str, of_network: Callable[[torch.Tensor], str]
 ) -> dict[str, str]:
-    """How far `delta`, a number per direction, moves the weights and biases of the hidden layers."""
+    """The changes of the weights and biases of the hidden layers for `delta`, one number per direction."""
     moves, n_directions = {}, posterior.n_directions
     for place, (name, left, right) in enumerate(posterior.directions()):
         own = graph.part(delta, 0, place * n_directions, (place + 1) * n_directions)
@@ -248,7 +249,7 @@ def _in_pairs(values: list[str]) -> list[tuple[str, str]]:
 
 
 def _masks(model: FittedModel) -> dict[str, Any] | None:
-    """How the masks of the dropout families are drawn: a number per network and dropout layer; None for the others."""
+    """How to draw the masks of dropout families: one number per network and dropout layer; None for other families."""
     posterior = model.posterior
     fixed = [[layer.rate for layer in posterior.stack.dropout_layers]] * posterior.stack.n_networks
     if isinstance(posterior, BernoulliDropout):
@@ -263,7 +264,7 @@ def _masks(model: FittedModel) -> dict[str, Any] | None:
 
 
 def _description(model: FittedModel) -> dict[str, Any]:
-    """What a program has to know that makes predictions with the file."""
+    """What a program has to know to make predictions with the file."""
     prior: Any = model.input_prior
     ours = fields(prior) if type(prior) in (NormalPrior, MixturePrior) else ()
     return {
@@ -282,7 +283,7 @@ def _description(model: FittedModel) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers and lists as JSON has them, which knows no infinity."""
+    """Numbers and lists for JSON, which has no infinity."""
     if value is None:
         return None
     values = np.asarray(value, dtype=float).tolist()

@@ -1,4 +1,4 @@
-"""Likelihoods: one per file, the same names in each."""
+"""Likelihoods, and rules for the noise sigma_y."""
 
 from eiv.likelihoods.base import Likelihood
 from eiv.likelihoods.labels import Labels, NormalLabels

@@ -1,4 +1,4 @@
-"""What every likelihood offers: the density of a label given f, and all that training and prediction need of it."""
+"""The base class of likelihoods: the density of a label given f, and the methods that training and prediction use."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ __all__ = ["Likelihood"]
 
 
 class Likelihood(ABC):
-    r"""The density of a measured output given the network's, for S networks at once.
+    r"""The density of a measured output given the output f of a network, for S networks at once.
 
     .. math:: p(y | f_\theta(\zeta), \text{state})
 
-    What is fitted of it, such as sigma_y, is its `state`: tensors with the axis S first. `renew` changes them in place,
-    since recorded steps read them. Shapes: f is `S x B x L x n_y`, y and its known errors are `S x B x n_y`.
+    Its fitted quantities, such as sigma_y, are its `state`: tensors with the axis S first. `renew` changes them in
+    place, because recorded training steps read them. Shapes: f is `S x B x L x n_y`, y and its known errors are
+    `S x B x n_y`.
 
-    A likelihood of your own has to define the abstract methods. The others follow from them by eq. (mcloss), and may be
-    defined for speed.
+    A likelihood of your own has to define the abstract methods. The other methods follow from them by eq. (mcloss), and
+    may be overridden for speed.
 
     Attributes:
         is_fixed: whether nothing of it is fitted.
-        splits_error: whether `split` finds the state anew beside an epistemic part (see there).
+        splits_error: whether `split` finds the state again after training, given the epistemic variance.
 
     Examples:
         >>> from eiv.likelihoods import NormalLikelihood
@@ -55,14 +56,14 @@ class Likelihood(ABC):
     def start(cls, y_noise: Tensor, rule: NoiseRule | None) -> Self:
         """The likelihood that training begins with.
 
-        `y_noise`, `S x n_y`, is the noise to begin with, or the known one where `rule` is None; else `rule` is how the
-        user wants it found.
+        `y_noise`, `S x n_y`, is the initial noise, and `rule` is the way to find it in training. Where `rule` is None,
+        `y_noise` is known.
         """
 
     @property
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
-        """What is fitted, by name: `S x shape` each."""
+        """The fitted quantities, `{name: S x shape}`."""
 
     @abstractmethod
     def with_state(self, state: dict[str, Tensor]) -> Self:
@@ -78,7 +79,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def whitened(self, slopes: Tensor, y_err: Tensor | None = None) -> Tensor:
-        r"""Slopes of f, `S x B x n_y x n_w`, times a root of the information that a label holds about f.
+        r"""Slopes J of f, `S x B x n_y x n_w`, times a root R of the Fisher information of a label about f.
 
         .. math:: R^T J, \qquad R R^T = E_y \big[ \nabla_f \log p(y | f) \, \nabla_f \log p(y | f)^T \big]
         """
@@ -87,7 +88,7 @@ class Likelihood(ABC):
     def std(self, pool: Tensor | None = None) -> NDArray[np.float64]:
         """The standard deviation of a label given f, pooled over the networks: `n_y`.
 
-        `pool`, `S`, is the share of each of them; None where all are equal. See `eiv.engine.pooling.pooled`.
+        `pool`, `S`, is the share of each network; None where all are equal. See `eiv.engine.pooling.pooled`.
         """
 
     @abstractmethod
@@ -98,15 +99,15 @@ class Likelihood(ABC):
         y_err: NDArray[np.float64] | None = None,
         pool: Tensor | None = None,
     ) -> Labels:
-        """Labels of new rows, pooled over the networks, in units of y: of the `shape`, `rows x n_y`.
+        """The distribution of labels of new rows about f, pooled over the networks, in units of y.
 
-        `y_scale`, `n_y`, is the unit of the networks in units of y; `y_err`, `rows x n_y`, is in units of y; `pool` is
-        that of `std`.
+        `shape` is `rows x n_y`. `y_scale`, `n_y`, is the unit of the networks' outputs in units of y. The known errors
+        `y_err`, `rows x n_y`, are in units of y. `pool` is as for `std`.
         """
 
     @abstractmethod
     def draw(self, f: Tensor, streams: Streams, y_err: Tensor | None = None) -> Tensor:
-        """A label for each value of f."""
+        """Draw a label for each value of f, in the shape of f."""
 
     def renew(
         self,
@@ -117,17 +118,18 @@ class Likelihood(ABC):
         streams: Streams,
         is_last: bool,
     ) -> None:
-        """Find the state anew, in place, for the networks as they are.
+        """Find the state again, in place, for the networks as they are now.
 
-        `judged` are rows that training does not learn from, or `learned` itself; `draws` says how zetas are drawn, None
-        for exact inputs. Asked unless `is_fixed`.
+        `learned` are the rows that training learns from. `judged` are held-out rows, or `learned` if there are none.
+        `draws` is the way to draw zetas, None for exact inputs. Training calls this unless `is_fixed`; `is_last` is
+        True at its end.
         """
         raise NotImplementedError(f"{type(self).__name__} is not fixed, but has no way to renew its state.")
 
     def split(
         self, posterior: WeightPosterior, learned: Rows, judged: Rows, draws: ZetaDraws | None, streams: Streams
     ) -> Self:
-        """The state after training, beside an epistemic part that the known errors of `judged` already hold."""
+        """The likelihood after training; the known errors of `judged` include the epistemic uncertainty."""
         return self
 
     def terms(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
@@ -135,7 +137,7 @@ class Likelihood(ABC):
         return self.log_density(f, y, y_err)
 
     def constant(self, y_err: Tensor | None = None) -> Tensor | float:
-        """What `terms` leaves out of the negative logarithm of the density, `S`, as a mean over rows."""
+        """The terms of the negative log density that `terms` leaves out, `S`, as a mean over rows."""
         return 0.0
 
     def add_loss_gradient(
@@ -147,7 +149,7 @@ class Likelihood(ABC):
         weight: float,
         quadrature: Quadrature | None = None,
     ) -> Tensor:
-        r"""The data's part of eq. (mcloss), up to `constant`, and its gradient with respect to f, without autograd.
+        r"""The term of the data in eq. (mcloss), up to `constant`, and its gradient for f, without autograd.
 
         .. math::
             \frac{\partial \mathcal{L}_s}{\partial f_{ml}} = - \frac{1}{M} w_{ml} \nabla \log p(y_m | f_{ml}), \qquad
@@ -156,10 +158,10 @@ class Likelihood(ABC):
         Args:
             f: `S x B x L x n_y`; it may be overwritten.
             y: `S x B x n_y`.
-            y_err: the same shape, or None.
-            total: `S`; the negative bound of each network less `constant`, times `weight`, is added to it.
-            weight: the share of this minibatch.
-            quadrature: how the sum over zetas is formed, where it is not their mean; its weights multiply p in w.
+            y_err: known errors of the same shape, or None.
+            total: `S`; the negative bound of each network without `constant`, times `weight`, is added to it.
+            weight: the share of this minibatch in an epoch.
+            quadrature: the rule for the sum over zetas; None for their mean. Its weights multiply p in w.
 
         Returns:
             The gradient of the negative bound, `S x B x L x n_y`.
@@ -176,7 +178,7 @@ class Likelihood(ABC):
     def choose_zetas(
         self, f: Tensor, y: Tensor, y_err: Tensor | None, total: Tensor, weight: float, levels: Tensor
     ) -> Tensor:
-        r"""Choose, of the zetas of a row, those that explain its y: draws from the posterior given x and y.
+        r"""Choose zetas of a row that explain its y: draws from the posterior of zeta given x and y.
 
         .. math:: P(l) = w_l = \frac{p(y | \theta, \zeta_l)}{\sum_{l'} p(y | \theta, \zeta_{l'})}, \qquad
                   \nabla \log \frac1L \sum_l p(y | \theta, \zeta_l) = \sum_l w_l \nabla \log p(y | \theta, \zeta_l)
@@ -184,15 +186,15 @@ class Likelihood(ABC):
         The gradient of the bound is a mean over that distribution, so a few zetas drawn from it stand for all L.
 
         Args:
-            f: `S x B x L x n_y`, the network's output for the candidates.
+            f: `S x B x L x n_y`, the output of the network for L candidates.
             y: `S x B x n_y`.
-            y_err: the same shape, or None.
-            total: `S`; the negative bound with all candidates, less `constant`, times `weight`, is added to it.
-            weight: the share of this minibatch.
+            y_err: known errors of the same shape, or None.
+            total: `S`; the negative bound with all candidates, without `constant`, times `weight`, is added to it.
+            weight: the share of this minibatch in an epoch.
             levels: `S x B x n_kept`, uniform between 0 and 1; best evenly spaced with a common random shift.
 
         Returns:
-            The positions of those chosen, `S x B x n_kept`.
+            The indices of the chosen zetas among the candidates, `S x B x n_kept`.
 
         """
         terms = self.terms(f, y, y_err)
@@ -200,7 +202,7 @@ class Likelihood(ABC):
         return torch.searchsorted(terms.softmax(-1).cumsum(-1), levels.contiguous()).clamp_max(f.shape[2] - 1)
 
     def chosen_gradient(self, f: Tensor, y: Tensor, y_err: Tensor | None) -> Tensor:
-        r"""The gradient of the negative bound with respect to f at zetas that `choose_zetas` has chosen.
+        r"""The gradient of the negative bound with respect to f at the zetas from `choose_zetas`.
 
         .. math:: - \frac{1}{M L} \nabla \log p(y_m | f_{ml})
 
@@ -209,22 +211,22 @@ class Likelihood(ABC):
         return self.score(f, y, y_err).div_(-f.shape[1] * f.shape[2])
 
     def in_words(self, y_scale: float) -> str:
-        """The state in a few words for a progress bar, `y_scale` being the unit of y."""
+        """The state in a few words for a progress bar; `y_scale` is the unit of the networks in units of y."""
         return ""
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Self:
-        """The same elsewhere, or in other numbers."""
+        """The same likelihood on another device or in another dtype."""
         return self.with_state({name: value.to(device, dtype) for name, value in self.state.items()})
 
     def copy(self) -> Self:
-        """The same with a state of its own."""
+        """A copy, whose state can be changed independently."""
         return self.with_state({name: value.clone() for name, value in self.state.items()})
 
     def networks(self, chosen: slice) -> Self:
-        """That of some of the networks."""
+        """The likelihood of some of the networks."""
         return self.with_state({name: value[chosen] for name, value in self.state.items()})
 
     def join(self, others: Sequence[Self]) -> Self:
-        """That of this one's networks and those of `others`, in order."""
+        """The likelihood of these networks and those of `others`, in order."""
         states = [each.state for each in (self, *others)]
         return self.with_state({name: torch.cat([state[name] for state in states]) for name in self.state})

@@ -18,7 +18,7 @@ _CHUNK_VALUES = 2**22
 
 
 class Labels(ABC):
-    """How labels scatter about f(zeta) in the rows of a prediction.
+    """The distribution of labels about f(zeta) in the rows of a prediction.
 
     Examples:
         >>> NormalLabels(np.array([3.0])).std
@@ -33,7 +33,7 @@ class Labels(ABC):
 
     @abstractmethod
     def __getitem__(self, chosen: Any) -> Self:
-        """Those of some of the rows, or of one output, as NumPy chooses from `std`."""
+        """The labels of some rows, or of one output, by NumPy's indexing of `std`."""
 
     @abstractmethod
     def quantile(self, draws: Array, probabilities: Array) -> Array:
@@ -41,7 +41,7 @@ class Labels(ABC):
 
     @abstractmethod
     def sample(self, draws: Array, random: np.random.Generator) -> Array:
-        """A label about each of the `draws`."""
+        """Draw a label about each of the `draws` of f."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class NormalLabels(Labels):
     .. math:: F(y) = \frac1n \sum_{i=1}^n \Phi\Big(\frac{y - f_i}{\sigma_y}\Big)
 
     Attributes:
-        noise: `rows (x n_y)`.
+        noise: sigma_y with the known errors of labels, `rows (x n_y)`.
 
     Examples:
         >>> draws = np.arange(101.0).reshape(101, 1)
@@ -68,11 +68,11 @@ class NormalLabels(Labels):
         return self.noise
 
     def __getitem__(self, chosen: Any) -> NormalLabels:
-        """Those of some of the rows, or of one output."""
+        """The labels of some rows, or of one output."""
         return NormalLabels(self.noise[chosen])
 
     def quantile(self, draws: Array, probabilities: Array) -> Array:
-        """By bisection of the distribution function."""
+        """Quantiles of the mixture, by bisection of its distribution function."""
         shape = draws.shape[1:]
         flat, noise = draws.reshape(len(draws), -1), np.broadcast_to(self.noise, shape).reshape(-1)
         found = np.empty((probabilities.size, flat.shape[1]))
@@ -83,12 +83,12 @@ class NormalLabels(Labels):
         return found.reshape(*probabilities.shape, *shape)
 
     def sample(self, draws: Array, random: np.random.Generator) -> Array:
-        """Draws with normal noise."""
+        """The draws with normal noise added."""
         return draws + self.noise * random.standard_normal(draws.shape)
 
 
 def _mixture_quantile(centres: Array, noise: Array, probability: float) -> Array:
-    """Where the mean of normal distribution functions around `centres`, `n x rows`, reaches `probability`."""
+    """The value at which the mean of normal distribution functions about `centres`, `n x rows`, is `probability`."""
     low, high = centres.min(0) - 9 * noise, centres.max(0) + 9 * noise
     scale = np.maximum(noise, 1e-9 * (high - low) + np.finfo(float).tiny)  # no noise: a very steep step
     for _ in range(_BISECTIONS):

@@ -1,4 +1,4 @@
-"""Rules for sigma_y, the part of the output's scatter that the inputs do not explain."""
+"""Rules for sigma_y, the scatter of the outputs that the inputs do not explain."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 __all__ = ["NOISE_RULES", "ByBound", "ByError", "NoiseRule"]
 
-_PAIRS = 10  # draws of (theta, zeta) per row behind its mean
-_THETAS = 2  # weight draws per row behind the bound
-_MOST_ROWS = 2_000  # that the bound looks at
+_PAIRS = 10  # draws of (theta, zeta) per row, from which its mean is estimated
+_THETAS = 2  # weight draws per row, from which the bound is estimated
+_MOST_ROWS = 2_000  # the most rows that the bound is estimated from
 _ITERATIONS = 20
 _STRIDE = 0.7  # the most that log sigma_y moves in one iteration
-_LEAST_BEND = 0.01  # of the bound, as a share of what it would be if every zeta were known
+_LEAST_BEND = 0.01  # the least curvature of the bound, as a share of its value if every zeta were known
 _TINY = 1e-30
-_BLOCK_VALUES = 2**20  # of the widest layer and one network, in one pass
-_FLOOR = 1e-4  # sigma_y as a share of the spread of y, where a network interpolates its data
+_BLOCK_VALUES = 2**20  # values of the widest layer, per network, in one pass
+_FLOOR = 1e-4  # the least sigma_y as a share of the spread of y, for networks that interpolate their data
 
 
 class NoiseRule(ABC):
-    """How sigma_y is found for networks as they are.
+    """A rule that finds sigma_y for networks in their present state.
 
     Attributes:
-        least_share: what is left of sigma_y at least when it is renewed, but for the last time.
-        splits_error: whether sigma_y is found once more after training, beside the epistemic part of held-out rows.
+        least_share: the least ratio of the new sigma_y to the old one, except at the end of training.
+        splits_error: whether sigma_y is found again after training, given the epistemic variance of held-out rows.
 
     Examples:
         >>> sorted(NOISE_RULES)
@@ -54,27 +54,27 @@ class NoiseRule(ABC):
         draws: ZetaDraws | None,
         streams: Streams,
     ) -> Tensor:
-        """sigma_y, `S x n_y`, where it is `y_noise` so far.
+        """The new sigma_y, `S x n_y`; `y_noise` is the present one.
 
-        `learned` are the rows that training learns from, `judged` rows that it does not, or the same. `draws` says how
-        zetas are drawn; it is None for exact inputs.
+        `learned` are the rows that training learns from. `judged` are held-out rows, or `learned` if there are none.
+        `draws` is the way to draw zetas, None for exact inputs.
         """
 
 
 class ByError(NoiseRule):
-    r"""Sigma_y from the squared errors of m(x) on the rows held out, or all: the paper's rule, or what is left of it.
+    r"""Sigma_y from the squared errors of m(x) on held-out rows, or on all rows if none are held out.
 
     .. math:: \sigma_y^2 = \frac1N \sum_i (y_i - m(x_i))^2 \ \Big[ - \frac1N \sum_i u(x_i)^2 \Big]
               - \frac1N \sum_i y_{err,i}^2
 
-    The paper takes the first sum alone ("rmse"). It already holds the scatter of f(zeta) about m(x), which the total
-    uncertainty counts once more; the second sum takes it out ("residual").
+    The paper uses the first sum alone ("rmse"). It includes the scatter of f(zeta) about m(x), which the total
+    uncertainty then counts twice. The second sum removes it ("residual").
 
-    m(x) and u(x) are estimated from K = 10 independent pairs (theta, zeta) per row. The Monte Carlo error of the mean,
-    which would raise the result, is taken out: :math:`(y - \hat m)^2 - s^2 / K` is unbiased for :math:`(y - m)^2`.
+    m(x) and u(x) are estimated from K = 10 independent pairs (theta, zeta) per row. The Monte Carlo error of the mean
+    would raise the result and is removed: :math:`(y - \hat m)^2 - s^2 / K` is unbiased for :math:`(y - m)^2`.
 
     Args:
-        less_explained: whether u(x)^2 is taken out.
+        less_explained: whether u(x)^2 is subtracted.
 
     Examples:
         >>> from numpy.random import SeedSequence
@@ -102,12 +102,12 @@ class ByError(NoiseRule):
         draws: ZetaDraws | None,
         streams: Streams,
     ) -> Tensor:
-        """What the rows held out say: `S x n_y`."""
+        """The sigma_y of the held-out rows, `S x n_y`."""
         return self.of_rows(posterior, judged, streams)
 
     @torch.no_grad()
     def of_rows(self, posterior: WeightPosterior, rows: Rows, streams: Streams) -> Tensor:
-        """The same from some rows."""
+        """The sigma_y of some rows, `S x n_y`."""
         y, total = rows.y, torch.zeros_like(rows.y[:, 0])
         size = max(1, _BLOCK_VALUES // (posterior.stack.width * _PAIRS))  # the same for every S
         for start in range(0, y.shape[1], size):
@@ -122,18 +122,19 @@ class ByError(NoiseRule):
 
 
 class ByBound(NoiseRule):
-    r"""Sigma_y that maximises the bound of eq. (mcloss) for the networks as they are, by Newton's method.
+    r"""The sigma_y that maximises the bound of eq. (mcloss) for the networks in their present state.
 
     .. math:: \log \sigma_y \leftarrow \log \sigma_y - \frac{B'}{B''}, \qquad
               B' = \frac1N \sum_i a_i \Big( \sum_l w_{il} \frac{(y_i - f_{\theta_i}(\zeta_{il}))^2}{s_i^2} - 1 \Big),
               \qquad w_{il} \propto p(y_i | \theta_i, \zeta_{il}, s_i^2)
 
-    with :math:`s_i^2 = \sigma_y^2 + y_{err,i}^2` and :math:`a_i = \sigma_y^2 / s_i^2`. Expectation maximisation, the
-    fixed point of B' = 0, needs hundreds of rounds where the error of x explains most of the scatter: rows on a steep
-    part of f fit any sigma_y and hold it where it is. Theta is the point that was trained, of families that train one.
+    with :math:`s_i^2 = \sigma_y^2 + y_{err,i}^2` and :math:`a_i = \sigma_y^2 / s_i^2`. These are Newton steps.
+    Expectation maximisation, the fixed point of B' = 0, needs hundreds of iterations where the error of x explains most
+    of the scatter: rows on a steep stretch of f fit any sigma_y and keep it from moving. For families that train a
+    point, theta is that point.
 
-    It falls by a fifth at most when it is renewed, but for the last time: f must adapt gradually, or it stays at its
-    early, too flat shape.
+    At each update sigma_y falls by at most a fifth, except at the end of training: f must adapt gradually, or it stays
+    at its early, too flat shape.
 
     Examples:
         >>> from numpy.random import SeedSequence
@@ -164,11 +165,11 @@ class ByBound(NoiseRule):
         draws: ZetaDraws | None,
         streams: Streams,
     ) -> Tensor:
-        """What the rows say that are learned from, as far as those held out do not disagree: `S x n_y`.
+        """The sigma_y of the training rows, moved towards that of the held-out rows where the two disagree: `S x n_y`.
 
-        Else what those say: half the way between them at two of their standard errors.
+        It moves half the way where they differ by two standard errors, and further where they differ by more.
         """
-        draws = draws or ZetaDraws.of("monte_carlo", 1, learned.inputs)  # exact inputs have one zeta per row
+        draws = draws or ZetaDraws.of("monte_carlo", 1, learned.inputs)  # one zeta per row for exact inputs
         found, _ = self.of_rows(y_noise, posterior, learned, draws, streams)
         if judged is learned:
             return found
@@ -179,7 +180,7 @@ class ByBound(NoiseRule):
     def of_rows(
         self, y_noise: Tensor, posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams: Streams
     ) -> tuple[Tensor, Tensor]:
-        """sigma_y by some rows and the standard error of its logarithm, (-N B'')^(-1/2): `S x n_y` each."""
+        """The sigma_y of some rows and the standard error of its logarithm, (-N B'')^(-1/2): `S x n_y` each."""
         y = rows.y
         stride = -(-y.shape[1] // _MOST_ROWS)
         some = torch.arange(0, y.shape[1], stride, device=y.device).expand(len(y), -1)
@@ -212,7 +213,10 @@ NOISE_RULES: dict[str, NoiseRule] = {
 
 
 def _unless_unseen_disagree(found: Tensor, unseen: Tensor, error: Tensor) -> Tensor:
-    """One sigma_y or another, which has `error` as standard error of its logarithm, by how far they are apart."""
+    """A value between `found` and `unseen`, nearer to the latter the more they differ.
+
+    `error` is the standard error of the logarithm of `unseen`.
+    """
     away = (found / unseen).log()
     return unseen * (away / (1 + (away / (2 * error)) ** 4)).exp()
 
@@ -220,9 +224,9 @@ def _unless_unseen_disagree(found: Tensor, unseen: Tensor, error: Tensor) -> Ten
 def _squares(
     posterior: WeightPosterior, inputs: ZetaPosterior, y: Tensor, draws: ZetaDraws, streams: Streams
 ) -> Iterator[Tensor]:
-    """Squared residuals for some thetas per row and their zetas, `S x (rows thetas) x L x n_y`, some rows at a time.
+    """Squared residuals for some thetas per row and their zetas, `S x (rows thetas) x L x n_y`, in blocks of rows.
 
-    Where a rule puts points between the zetas, those stand for them.
+    Where a quadrature rule has points between the zetas, the residuals are those at the points.
     """
     quadrature = draws.quadrature(y.dtype, y.device)
     size = max(1, _BLOCK_VALUES // (posterior.stack.width * _THETAS * draws.n_zeta))

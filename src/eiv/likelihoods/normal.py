@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 __all__ = ["NormalLikelihood"]
 
-_LEAST_SPLIT = 0.5  # of sigma_y, the least that a split of the held-out error aims at
+_LEAST_SPLIT = 0.5  # the least value that a split of the held-out error moves sigma_y towards, as a share of sigma_y
 
 
 class NormalLikelihood(Likelihood):
-    r"""Normal noise of each output, sigma_y, with the known errors of labels on top.
+    r"""Normal noise sigma_y of each output, to which the known errors of labels are added.
 
     .. math:: \log p(y | \theta, \zeta_l, \sigma_y^2) = \log \mathcal{N}(y | f_\theta(\zeta_l), \sigma_y^2 + y_{err}^2)
 
     Args:
         y_noise: `S x n_y`, sigma_y of each network and output.
-        rule: how sigma_y is found in training; None for a known one.
+        rule: the rule that finds sigma_y in training; None where it is known.
 
     Examples:
         >>> likelihood = NormalLikelihood(torch.full((1, 1), 3.0))
@@ -56,7 +56,7 @@ class NormalLikelihood(Likelihood):
 
     @classmethod
     def start(cls, y_noise: Tensor, rule: NoiseRule | None) -> Self:
-        """With this sigma_y."""
+        """The likelihood with this sigma_y."""
         return cls(y_noise, rule)
 
     @property
@@ -69,7 +69,7 @@ class NormalLikelihood(Likelihood):
         return type(self)(state["y_noise"], self.rule)
 
     def noise(self, y_err: Tensor | None = None) -> Tensor:
-        """The noise of each row, what is fitted and what is known, `S x B x n_y`; or sigma_y itself, `S x n_y`."""
+        """The noise of each row with its known error, `S x B x n_y`; sigma_y itself, `S x n_y`, without `y_err`."""
         return with_known_errors(self.y_noise, y_err)
 
     def log_density(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
@@ -79,16 +79,16 @@ class NormalLikelihood(Likelihood):
         return -0.5 * residuals.square().sum(-1) - (sigma.log() + 0.5 * math.log(2 * math.pi)).sum(-1)
 
     def score(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
-        """(y - f) / sigma_y^2."""
+        """The slope (y - f) / sigma_y^2, `S x B x L x n_y`."""
         return (y.unsqueeze(2) - f) * self._inverse_of_draws(y_err).square()
 
     def whitened(self, slopes: Tensor, y_err: Tensor | None = None) -> Tensor:
-        """Slopes over sigma_y."""
+        """The slopes divided by sigma_y."""
         noise = self.noise(y_err)
         return slopes / (noise.unsqueeze(1) if noise.ndim == 2 else noise).to(slopes.dtype).unsqueeze(3)
 
     def std(self, pool: Tensor | None = None) -> NDArray[np.float64]:
-        """The root mean square of sigma_y over the networks by their shares: `n_y`."""
+        """The root mean square of sigma_y over the networks, weighted by their shares: `n_y`."""
         found: NDArray[np.float64] = pooled(self.y_noise.double().square(), pool).sqrt().cpu().numpy()
         return found
 
@@ -99,7 +99,7 @@ class NormalLikelihood(Likelihood):
         y_err: NDArray[np.float64] | None = None,
         pool: Tensor | None = None,
     ) -> NormalLabels:
-        """Normal noise with known errors on top."""
+        """Labels with normal noise, to which known errors are added."""
         return NormalLabels(np.hypot(self.std(pool) * y_scale, 0.0 if y_err is None else y_err) + np.zeros(shape))
 
     def draw(self, f: Tensor, streams: Streams, y_err: Tensor | None = None) -> Tensor:
@@ -115,7 +115,7 @@ class NormalLikelihood(Likelihood):
         streams: Streams,
         is_last: bool,
     ) -> None:
-        """Find sigma_y anew by its rule, in place."""
+        """Find sigma_y again by its rule, in place."""
         if self.rule is None:
             return
         found = self.rule.renewed(self.y_noise, posterior, learned, judged, draws, streams)
@@ -126,17 +126,17 @@ class NormalLikelihood(Likelihood):
     def split(
         self, posterior: WeightPosterior, learned: Rows, judged: Rows, draws: ZetaDraws | None, streams: Streams
     ) -> Self:
-        """sigma_y half the way, in logarithm, to what its rule finds with the epistemic part as a known error."""
+        """The likelihood with sigma_y moved half the way, in logarithm, to the one found for `judged`."""
         assert self.rule is not None
         found = self.rule.renewed(self.y_noise, posterior, learned, judged, draws, streams)
         return type(self)((self.y_noise * torch.maximum(found, _LEAST_SPLIT * self.y_noise)).sqrt(), self.rule)
 
     def terms(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
-        """Half the squared residuals in units of the noise, with a minus: `S x B x L`."""
+        """Minus half the squared residuals in units of the noise, summed over the outputs: `S x B x L`."""
         return (f - y.unsqueeze(2)).mul_(self._inverse_of_draws(y_err)).square().sum(-1).mul_(-0.5)
 
     def constant(self, y_err: Tensor | None = None) -> Tensor:
-        r"""The part of the negative bound that the noise alone decides, `S`; the mean over rows with known errors.
+        r"""The terms of the negative bound that depend on the noise alone, `S`; the mean over rows with known errors.
 
         .. math:: \sum_{j=1}^{n_y} \log \sigma_{y,j} + \frac{n_y}{2} \log 2 \pi
         """
@@ -153,7 +153,7 @@ class NormalLikelihood(Likelihood):
         weight: float,
         quadrature: Quadrature | None = None,
     ) -> Tensor:
-        """As of `Likelihood`, in place, and by one kernel on a GPU."""
+        """As in `Likelihood`, in place, and by one kernel on a GPU."""
         few = f[0, ..., 0].numel() <= kernels.MOST_LOSS_VALUES
         plain = quadrature is None and y_err is None
         if plain and f.dtype == torch.float32 and kernels.available(f.device) and few:
@@ -175,28 +175,28 @@ class NormalLikelihood(Likelihood):
         return gradient if quadrature is None else quadrature.to_zetas(gradient)
 
     def chosen_gradient(self, f: Tensor, y: Tensor, y_err: Tensor | None) -> Tensor:
-        """As of `Likelihood`, in place."""
+        """As in `Likelihood`, in place."""
         return f.sub_(y.unsqueeze(2)).mul_(self._inverse_of_draws(y_err).square()).div_(f.shape[1] * f.shape[2])
 
     def in_words(self, y_scale: float) -> str:
-        """sigma_y, the root mean square over networks and outputs."""
+        """The root mean square of sigma_y over networks and outputs."""
         return f"σ_y {y_scale * self.y_noise.square().mean().sqrt().item():.4g}"
 
     def _inverse_of_draws(self, y_err: Tensor | None) -> Tensor:
-        """One over the noise, as it goes with `S x B x L x n_y`."""
+        """One over the noise, in a shape that multiplies `S x B x L x n_y`."""
         return _of_draws(self._inverse if y_err is None else 1 / self.noise(y_err))
 
 
 def with_known_errors(y_noise: Tensor, y_err: Tensor | None) -> Tensor:
-    r"""The noise of each row: what is fitted, and what is known of the output's error.
+    r"""The noise of each row, from the fitted noise and the known errors of labels.
 
-    .. math:: \sqrt{\sigma_y^2 + \sigma_{y,i}^2}
+    .. math:: \sqrt{\sigma_y^2 + y_{err,i}^2}
 
-    `S x n_y` and `S x rows x n_y` to `S x rows x n_y`; `y_noise` itself where nothing is known.
+    `y_noise` is `S x n_y`, `y_err` and the result are `S x rows x n_y`. Without `y_err`, `y_noise` is returned.
     """
     return y_noise if y_err is None else torch.hypot(y_noise.unsqueeze(1).expand_as(y_err), y_err)
 
 
 def _of_draws(noise: Tensor) -> Tensor:
-    """`S x n_y` or `S x B x n_y` as it goes with `S x B x L x n_y`."""
+    """Noise `S x n_y` or `S x B x n_y`, reshaped to multiply `S x B x L x n_y`."""
     return noise[:, None, None, :] if noise.ndim == 2 else noise.unsqueeze(2)

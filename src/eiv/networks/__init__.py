@@ -1,4 +1,4 @@
-"""Networks: the paper's, stacks of networks, and modules of the user's own."""
+"""Networks: that of the paper, cosines, stacks of networks, and modules that users bring."""
 
 from eiv.networks.cosine import CosineNetwork
 from eiv.networks.stack import NetworkStack, paper_network

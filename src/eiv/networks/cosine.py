@@ -1,4 +1,4 @@
-"""One hidden layer of cosines: a Gaussian process in the limit of many of them."""
+"""A network with one hidden layer of cosines: a Gaussian process in the limit of many of them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ __all__ = ["CosineNetwork"]
 
 
 class CosineNetwork(nn.Module):
-    r"""One hidden layer of cosines and sines, with the inputs themselves beside them.
+    r"""One hidden layer of cosines and sines, to which the inputs themselves are appended.
 
     .. math:: f(\zeta) = b + w^T \big( s \circ [\cos \Omega\zeta,\ \sin \Omega\zeta,\ \zeta] \big)
 
     With frequencies :math:`\Omega` from the spectrum of a kernel and normal w, f is a draw from a Gaussian process with
-    that kernel and a linear trend, in the limit of many frequencies. Its mean over a normal zeta is known in closed
-    form: frequency :math:`\omega` counts with :math:`\exp(-\omega^T C \omega / 2)`.
+    that kernel and a linear trend, in the limit of many frequencies; s are the prior scales of the features. The mean
+    of f over a normal zeta with covariance C is known in closed form: the features of frequency :math:`\omega` are
+    those at the mean of zeta times :math:`\exp(-\omega^T C \omega / 2)`.
 
     Args:
         n_inputs: n_x.

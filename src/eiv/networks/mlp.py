@@ -1,6 +1,6 @@
-"""Stacks of fully connected networks with a hand-written forward and backward pass: the fast path for the paper's.
+"""The fast path for fully connected networks such as the paper's: hand-written forward and backward passes.
 
-Its products write into buffers that are kept, and its gradients go straight to where the optimiser reads them. In
+Matrix products write into buffers that are reused, and gradients directly into those that the optimiser reads. In
 prediction the units that a weight draw drops are cut out of the matrix products.
 """
 
@@ -16,12 +16,12 @@ from eiv.engine import kernels
 from eiv.engine.products import product
 from eiv.networks.stack import MaskedDropout, NetworkStack
 
-_ROWS_WORTH_A_CUT = 64  # inputs a weight draw from which on the cut pays
-_ROWS_AT_ONCE = 1024  # rows of a matrix product in prediction: few enough for the cache, enough to fill it
+_ROWS_WORTH_A_CUT = 64  # inputs per weight draw from which on it pays to cut units out
+_ROWS_AT_ONCE = 1024  # rows per matrix product in prediction: they fill the cache and still fit into it
 
 
 def fast_stack(stack: NetworkStack, precision: str = "auto") -> NetworkStack:
-    """The same networks on the fast path, where they have one."""
+    """The same networks as an `MLPStack` if they are fully connected, else `stack` itself."""
     if _is_mlp(stack.template):
         return MLPStack(stack, precision)
     if precision == "bfloat16":
@@ -38,7 +38,7 @@ def _is_mlp(module: nn.Module) -> bool:
     slopes = {_slope(activation) for activation in activations}
     return (
         all(type(layer) is nn.Linear and layer.bias is not None for layer in linears)
-        and len(list(module.parameters())) == 2 * len(linears)  # no layer stands twice
+        and len(list(module.parameters())) == 2 * len(linears)  # no layer occurs twice
         and all(parameter.requires_grad for parameter in module.parameters())
         and not any(layer._forward_hooks or layer._forward_pre_hooks for layer in module.modules())  # noqa: SLF001
         and len(slopes) == 1
@@ -48,12 +48,12 @@ def _is_mlp(module: nn.Module) -> bool:
 
 
 class MLPStack(NetworkStack):
-    """S fully connected networks of one shape. The interface and the results are those of `NetworkStack`.
+    """S fully connected networks of one shape, with the interface and the results of `NetworkStack`.
 
-    Beside it stands a pair of passes without autograd for training, `forward` and `backward`.
+    `forward` and `backward` are passes without autograd, for training.
 
     Args:
-        stack: the networks; their parameters are taken over.
+        stack: the networks, whose parameters are shared, not copied.
         precision: "bfloat16" rounds the operands of the large products in `forward` and `backward`.
 
     """
@@ -81,13 +81,13 @@ class MLPStack(NetworkStack):
         )
 
     def takes_its_dtype(self) -> bool:
-        """Whether it does is known of these networks."""
+        """True: fully connected networks work in any floating point type."""
         return True
 
     def forward(self, masks: dict[str, Tensor], zeta: Tensor, parameters: Sequence[Tensor] | None = None) -> Tensor:
-        """Compute f, `S x D x R x n_y`, and keep in buffers what `backward` needs.
+        """Compute f, `S x D x R x n_y`, and keep the values that `backward` needs in buffers.
 
-        The parameters are the stack's own, or others of the same shapes in their place.
+        `parameters` of the same shapes replace those of the stack.
         """
         space = self._spaces.get(zeta.shape)
         if space is None:
@@ -117,11 +117,12 @@ class MLPStack(NetworkStack):
         signed: bool = False,
         mask_gradients: Sequence[Tensor] = (),
     ) -> None:
-        """From the gradient with respect to f, write (do not add) that with respect to each parameter.
+        """Compute the gradient with respect to each parameter from `df`, that with respect to f.
 
-        With `move`, the gradients of the large weights are not kept: each network's goes to `move(parameter, network,
-        gradient)` as soon as it is known, while it is in the cache. `signed` says that masks may be negative. Into
-        `mask_gradients`, `S x D x h` each, goes the gradient with respect to the logarithms of the masks' sizes.
+        Gradients are written into `gradients`, not added. With `move`, those of the large weight matrices are not kept:
+        `move(parameter, network, gradient)` is called for each network while its gradient is in the cache. `signed`
+        says that masks may be negative. The gradients with respect to the logarithms of the absolute values of the
+        masks are written into `mask_gradients`, `S x D x h` each.
         """
         space = self._spaces[(*df.shape[:3], self.n_inputs)]
         delta, fused = df.flatten(1, 2), self._has_kernels(df)
@@ -130,11 +131,11 @@ class MLPStack(NetworkStack):
             if hidden and mask_gradients:
                 torch.sum(space.delta_groups[i] * space.groups[i], dim=2, out=mask_gradients[i])
             if hidden and signed and not fused:
-                space.groups[i].mul_(space.masks[i].unsqueeze(2))  # has the sign of what was masked
+                space.groups[i].mul_(space.masks[i].unsqueeze(2))  # has the sign of the values before the mask
             if hidden and fused:
                 kernels.activate_backward(delta, space.activations[i], space.masks[i], self.slope, gradients[2 * i + 1])
             elif hidden:
-                # The sign of a masked output is that of its input where it was kept; elsewhere the mask is zero.
+                # A masked output has the sign of its input where the unit is kept; elsewhere the mask is zero.
                 torch.ops.aten.leaky_relu_backward.grad_input(
                     delta, space.activations[i], self.slope, True, grad_input=delta
                 )
@@ -153,7 +154,7 @@ class MLPStack(NetworkStack):
                 move(2 * i, s, product(rounded[s : s + 1].mT, below[s : s + 1], out=scratch))
 
     def round_weights(self, layer: int | None = None, network: int | None = None) -> None:
-        """Round the weights of the large layers for the products of `forward`, or again those that have moved."""
+        """Round the weights of the large layers for the products of `forward`, or those of one layer and network."""
         weights, _ = self._layers()
         if layer is None or network is None:
             self._rounded = {i: weights[i].detach().to(self.operands) for i in self.large_layers}
@@ -161,7 +162,7 @@ class MLPStack(NetworkStack):
             self._rounded[layer][network].copy_(weights[layer][network])
 
     def forget_buffers(self) -> None:
-        """Let go of what `forward` and `backward` keep; it goes with the parameters as they were."""
+        """Free the buffers of `forward` and `backward`, which refer to the parameters as they were."""
         self._spaces.clear()
         self._rounded.clear()
 
@@ -185,9 +186,9 @@ class MLPStack(NetworkStack):
         out: Tensor | None = None,
         groups: Tensor | None = None,
     ) -> Tensor:
-        """Mask `S x D x h` times leaky ReLU of the affine map of `values`, `S x rows x in`: `S x rows x h`.
+        """A hidden layer: `mask`, `S x D x h`, times leaky ReLU of an affine map of `values`, `S x rows x in`.
 
-        The result goes into `out`, of which `groups` is a view `S x D x R x h`, where they are given.
+        Returns `S x rows x h`. If given, `out` receives the result, and `groups` is a view of it, `S x D x R x h`.
         """
         if out is None:
             out = mask.new_empty(*values.shape[:2], mask.shape[2])
@@ -204,7 +205,7 @@ class MLPStack(NetworkStack):
         return out
 
     def _evaluate_cut(self, masks: Sequence[Tensor], zeta: Tensor) -> Tensor:
-        """Each weight draw by itself, with the units that it keeps."""
+        """Evaluate each weight draw separately, with only the units that it keeps."""
         weights, biases = self._layers()
         outputs = zeta.new_empty(*zeta.shape[:3], biases[-1].shape[1])
         kept = [
@@ -217,7 +218,7 @@ class MLPStack(NetworkStack):
                 rows = slice(start, start + _ROWS_AT_ONCE)
                 first: Tensor | None = None
                 for d, units in enumerate(network_kept):
-                    if first is None or zeta.stride(1) != 0:  # inputs that all draws share pass the first layer once
+                    if first is None or zeta.stride(1) != 0:  # once for inputs that all draws share
                         first = self._activate(torch.addmm(layers[0][1][:, None], layers[0][0], zeta[s, d, rows].mT))
                     values = first.index_select(0, units[0]).mT
                     for i in range(1, len(layers) - 1):
@@ -229,14 +230,14 @@ class MLPStack(NetworkStack):
         return outputs
 
     def _evaluate_together(self, masks: Sequence[Tensor], zeta: Tensor) -> Tensor:
-        """The same for all weight draws in one batch, as a GPU likes it: each keeps as many units as the fullest."""
+        """Evaluate all weight draws in one batch, for a GPU; all keep as many units as the draw that keeps most."""
         weights, biases = self._layers()
         network = torch.arange(len(zeta), device=zeta.device)[:, None, None]
         below = torch.arange(zeta.shape[3], device=zeta.device).expand(*zeta.shape[:2], -1)
         fullest = torch.stack([(mask > 0).sum(-1).max() for mask in masks]).tolist()
         layers = []
         for weight, bias, mask, n_kept in zip(weights[:-1], biases[:-1], masks, fullest, strict=True):
-            n_units = min(mask.shape[2], -(-n_kept // 32) * 32)  # whole tiles; units too many have a mask of zero
+            n_units = min(mask.shape[2], -(-n_kept // 32) * 32)  # whole tiles; surplus units have a mask of zero
             units = mask.topk(n_units, dim=2).indices  # S x D x units
             cut = weight[network.unsqueeze(3), units.unsqueeze(3), below.unsqueeze(2)].flatten(0, 1)
             layers.append((cut, bias[network, units].flatten(0, 1), mask.gather(2, units).flatten(0, 1)))
@@ -271,7 +272,7 @@ class MLPStack(NetworkStack):
 
 
 class _Workspace:
-    """Kept buffers and views of a forward and a backward pass over inputs of one shape."""
+    """Buffers, and views of them, that forward and backward passes over inputs of one shape reuse."""
 
     def __init__(self, stack: MLPStack, zeta: Tensor) -> None:
         n_networks, n_draws, n_inputs, _ = zeta.shape
@@ -293,11 +294,11 @@ class _Workspace:
         self.ones = zeta.new_ones(n_networks, 1, n_rows)  # a product with ones is faster than a sum over rows
         self.scratch = zeta.new_empty(max(weight[0].numel() for weight in weights))  # one network's gradient
         self.masks: list[Tensor] = []
-        self.operands: dict[int, tuple[Tensor, Tensor]] = {}  # of each layer: what went in, and its weights
+        self.operands: dict[int, tuple[Tensor, Tensor]] = {}  # the inputs and weights of each layer
 
 
 def _drop_units(masks: Sequence[Tensor]) -> bool:
-    """Whether a network's masks are 0 or one other value, and 0 somewhere, so that units can be cut out."""
+    """Whether units can be cut out: all masks of a network are 0 or one other value, and some are 0."""
     two_valued = torch.stack([((mask == 0) | (mask == mask.amax((1, 2), True))).all() for mask in masks]).all()
     return bool(two_valued & torch.stack([(mask == 0).any() for mask in masks]).any())
 

@@ -1,4 +1,4 @@
-"""Networks: the paper's, any `nn.Module` of the user's, and stacks of S of them that are evaluated at once."""
+"""The network of the paper, and stacks of S networks, of the paper or of a user, that are evaluated together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eiv.engine.streams import Purpose, child, torch_seeded
 
 __all__ = ["MaskedDropout", "NetworkStack", "paper_network"]
 
-_DROPOUTS: dict[type[nn.Module], int] = {  # how many trailing axes share one mask value
+_DROPOUTS: dict[type[nn.Module], int] = {  # the number of trailing axes that share one mask value
     nn.Dropout: 0,
     nn.Dropout1d: 1,
     nn.Dropout2d: 2,
@@ -26,7 +26,7 @@ _DROPOUTS: dict[type[nn.Module], int] = {  # how many trailing axes share one ma
 _MOST_VALUES = {
     "cpu": 2**22,
     "cuda": 2**27,
-}  # of the widest layer in a prediction: what a cache holds, what fills a GPU
+}  # values of the widest layer at once in a prediction: as many as fit into a cache, or fill a GPU
 _ROW_MIXERS = (nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm)  # noqa: SLF001
 
 
@@ -37,14 +37,14 @@ def paper_network(
 
     .. math:: f_\theta = W_5 \circ D \circ \lambda \circ W_4 \circ \dots \circ D \circ \lambda \circ W_1
 
-    with affine maps W, leaky ReLU and dropout D after each hidden layer, and a linear head.
+    with affine maps W, leaky ReLU :math:`\lambda` and dropout D after each hidden layer, and a linear head.
 
     Args:
         n_inputs: n_x.
         n_outputs: n_y.
         hidden_units: h, the units of each hidden layer.
         n_hidden: the number of hidden layers.
-        dropout: p, the share of units that a draw of the weights drops.
+        dropout: p, the probability that a draw of the weights drops a unit.
 
     Returns:
         A module that maps `rows x n_x` to `rows x n_y`.
@@ -63,20 +63,20 @@ def paper_network(
 
 
 class MaskedDropout(nn.Module):
-    r"""Dropout whose mask is given, not drawn: one mask for each of D groups of consecutive rows.
+    r"""Dropout with given masks instead of random ones: one mask for each of D groups of consecutive rows.
 
     .. math:: a_{dr} \mapsto b_d \odot a_{dr}, \qquad d = 1 \dots D, \quad r = 1 \dots R
 
-    A weight draw is one mask b. In training every row has a draw of its own that all of its L zetas share (the paper's
-    footnote); in prediction one draw serves all rows. Both are D groups of R rows. A layer that a network uses at
-    several places has a mask for each.
+    A weight draw is one mask b. In training every row has a draw of its own, which all of its L zetas share (the
+    paper's footnote). In prediction one draw serves all rows. Both are D groups of R rows. A layer that a network uses
+    in several places has one mask for each.
 
     Args:
         rate: p, the probability of a zero.
         shared_axes: trailing axes along which the mask is constant: 0 for `nn.Dropout`, 2 for `nn.Dropout2d`.
 
     Attributes:
-        mask_0: `D x features`, the mask at the first place; `mask_1` at the second, and so on.
+        mask_0: `D x features`, the masks for the first use of the layer in a pass; `mask_1` for the second, and so on.
 
     Examples:
         >>> layer = MaskedDropout(0.5)
@@ -95,13 +95,13 @@ class MaskedDropout(nn.Module):
         self.set_uses(1)
 
     def set_uses(self, n_uses: int) -> None:
-        """Say at how many places a pass through the network comes here."""
+        """Set how many times a pass through the network uses this layer."""
         self.n_uses, self._use = n_uses, 0
         for use in range(n_uses):
             self.register_buffer(f"mask_{use}", torch.ones(1), persistent=False)
 
     def restart(self) -> None:
-        """Make ready for a new pass through the network."""
+        """Start a new pass through the network, with the first mask."""
         self._use = 0
 
     def forward(self, values: Tensor) -> Tensor:
@@ -141,7 +141,7 @@ class NetworkStack:
         n_inputs, n_outputs: n_x and n_y.
         parameters: `{name: S x shape}`, the leaves that training moves.
         dropout_layers: the places that take a mask.
-        width: the largest number of values that one row has inside the network, which memory goes with.
+        width: the largest number of values per row in any layer; memory grows with it.
 
     Examples:
         >>> seeds = SeedSequence(0).spawn(10)
@@ -198,21 +198,21 @@ class NetworkStack:
     def __call__(self, masks: dict[str, Tensor], zeta: Tensor) -> Tensor:
         """Evaluate `zeta`, `S x D x R x n_x`: R inputs for each of D weight draws with masks `S x D x shape`.
 
-        Returns `S x D x R x n_y`. Without gradients the inputs go through in parts, so that memory stays bounded.
+        Returns `S x D x R x n_y`. Without gradients the inputs are evaluated in blocks, so that memory stays bounded.
         """
         if torch.is_grad_enabled():
             return self._evaluate(masks, zeta)
         return torch.cat([self._evaluate(masks, part) for part in self.parts(zeta)], dim=2)
 
     def parts(self, zeta: Tensor, width: int = 0) -> tuple[Tensor, ...]:
-        """`zeta` cut along R, so that the widest layer of a part, or `width`, does not take too much memory."""
+        """`zeta` split along R into blocks that fit into memory, for `width` values per row or those of the network."""
         most = values_at_once(zeta.device) // (zeta.shape[0] * zeta.shape[1] * max(self.width, width))
         parts: tuple[Tensor, ...] = zeta.split(max(1, most), dim=2)
         return parts
 
     def _evaluate(self, masks: dict[str, Tensor], zeta: Tensor) -> Tensor:
 
-        # functional_call lends the template its state, so threads that predict side by side need one each.
+        # functional_call changes the template meanwhile, so threads that predict at the same time need one each.
         template = self.template if torch.is_grad_enabled() else copy.deepcopy(self.template)
 
         def one_network(state: dict[str, Tensor], inputs: Tensor) -> Tensor:
@@ -221,7 +221,7 @@ class NetworkStack:
             return functional_call(template, state, (inputs,))  # type: ignore[no-any-return]
 
         state, inputs = self.parameters | self.constants | masks, zeta.flatten(1, 2)
-        if self.n_networks == 1:  # plain evaluation: faster, and free of what vmap cannot do
+        if self.n_networks == 1:  # without vmap, which is slower and does not support all operations
             outputs = one_network({name: value[0] for name, value in state.items()}, inputs[0]).unsqueeze(0)
         else:
             outputs = torch.vmap(one_network)(state, inputs)
@@ -229,7 +229,7 @@ class NetworkStack:
         return grouped
 
     def in_double(self) -> Self:
-        """The same networks in float64; as they are where a module of the user's own takes no other numbers."""
+        """The same networks in float64, or unchanged where a module of the user does not work in it."""
         changed = copy.copy(self)
         changed.parameters = {name: value.detach().double() for name, value in self.parameters.items()}
         changed.constants = {
@@ -238,7 +238,7 @@ class NetworkStack:
         return changed if changed.takes_its_dtype() else self
 
     def takes_its_dtype(self) -> bool:
-        """Whether the module goes through with numbers of the parameters' type."""
+        """Whether a forward pass works in the floating point type of the parameters."""
         first = next(iter(self.parameters.values()))
         masks = {layer.mask_name: first.new_ones(len(first), 1, *layer.shape) for layer in self.dropout_layers}
         try:
@@ -248,7 +248,7 @@ class NetworkStack:
             return False
 
     def with_parameters(self, parameters: dict[str, Tensor]) -> Self:
-        """The same networks with other parameters, `n S x shape` under the same names: n variants of each."""
+        """Networks with other parameters under the same names, `n S x shape`: n copies of each network."""
         changed = copy.copy(self)
         n_each = len(next(iter(parameters.values()))) // self.n_networks
         changed.parameters = parameters
@@ -264,7 +264,7 @@ class NetworkStack:
         return joined
 
     def split(self, sizes: Sequence[int]) -> list[Self]:
-        """Part the stack into stacks of `sizes` networks, in order."""
+        """Split the stack into stacks of `sizes` networks, in order."""
         parts = []
         for stop, size in zip(torch.tensor(sizes).cumsum(0).tolist(), sizes, strict=True):
             part = copy.copy(self)
@@ -282,7 +282,7 @@ class NetworkStack:
         return copied
 
     def __getstate__(self) -> dict[str, Any]:
-        """On the CPU, so that networks trained on a GPU can be loaded anywhere."""
+        """The attributes with all tensors on the CPU, so that networks trained on a GPU can be loaded anywhere."""
         on_cpu = {
             name: {key: value.detach().cpu() for key, value in getattr(self, name).items()}
             for name in ("parameters", "constants")
@@ -291,7 +291,7 @@ class NetworkStack:
 
 
 def values_at_once(device: torch.device) -> int:
-    """How many values of the widest layer a prediction may hold: a sixteenth of the memory at hand, or less."""
+    """The number of values of the widest layer that a prediction may hold: at most a sixteenth of the free memory."""
     if device.type == "cuda":
         free = torch.cuda.mem_get_info(device)[0]
     else:
@@ -303,7 +303,7 @@ def values_at_once(device: torch.device) -> int:
 
 
 def _with_masked_dropout(module: nn.Module) -> nn.Module:
-    """A copy of `module` with every dropout layer replaced by one that takes its mask from outside."""
+    """A copy of `module` with every dropout layer replaced by a `MaskedDropout`."""
     module = copy.deepcopy(module)
     if type(module) in _DROPOUTS:
         module = nn.Sequential(module)
@@ -314,8 +314,8 @@ def _with_masked_dropout(module: nn.Module) -> nn.Module:
                 continue
             if type(layer) not in _DROPOUTS:
                 raise ValueError(
-                    f"module: {type(layer).__name__} is none of nn.Dropout, nn.Dropout1d, nn.Dropout2d and "
-                    "nn.Dropout3d, whose masks are known."
+                    "module: dropout layers must be nn.Dropout, nn.Dropout1d, nn.Dropout2d or nn.Dropout3d, "
+                    f"got {type(layer).__name__}."
                 )
             if layer.p >= 1:
                 raise ValueError(f"module: a dropout rate must be below 1, got {layer.p!r}.")
@@ -324,14 +324,14 @@ def _with_masked_dropout(module: nn.Module) -> nn.Module:
     for layer in module.modules():
         if isinstance(layer, _ROW_MIXERS) and (layer.track_running_stats or isinstance(layer, _ROW_MIXERS[0])):
             raise ValueError(
-                f"module: {type(layer).__name__} mixes rows or keeps running statistics, so that a row's prediction "
-                "would depend on the rows beside it. Use nn.LayerNorm or nn.GroupNorm."
+                f"module: {type(layer).__name__} mixes rows or keeps running statistics, so that the prediction for a "
+                "row would depend on other rows. Use nn.LayerNorm or nn.GroupNorm."
             )
     return module
 
 
 def _probe(module: nn.Module, n_inputs: int, n_outputs: int, dtype: torch.dtype) -> tuple[list[DropoutLayer], int]:
-    """Send two rows through `module`: the shapes of its masks, its width, and whether it keeps to the contract."""
+    """Evaluate `module` for two rows to find its dropout layers and its width, and to check that it can be used."""
     n_rows = 2
     seen: dict[nn.Module, list[tuple[int, ...]]] = {}
     width = n_inputs
@@ -358,13 +358,11 @@ def _probe(module: nn.Module, n_inputs: int, n_outputs: int, dtype: torch.dtype)
             hook.remove()
     if draws_itself:
         raise ValueError(
-            "module draws random numbers in its forward pass. Randomness has to come from nn.Dropout layers, whose "
-            "masks the zetas of a row can share; those of torch.nn.functional.dropout they cannot."
+            "module draws random numbers in its forward pass. Use nn.Dropout layers for them, and not "
+            "torch.nn.functional.dropout: the zetas of a row have to share a mask."
         )
     if tuple(output.shape) != (n_rows, n_outputs):
-        raise ValueError(
-            f"module must map {n_rows} rows to shape ({n_rows}, {n_outputs}), it gave {tuple(output.shape)}."
-        )
+        raise ValueError(f"module must map {n_rows} rows to shape ({n_rows}, {n_outputs}), got {tuple(output.shape)}.")
     layers = []
     for name, layer in _masked_layers(module):
         shapes = seen.get(layer, [])
@@ -382,8 +380,8 @@ def _masked_layers(module: nn.Module) -> list[tuple[str, MaskedDropout]]:
 def _dropout_layer(name: str, layer: MaskedDropout, use: int, shape: tuple[int, ...], n_rows: int) -> DropoutLayer:
     if shape[0] != n_rows:
         raise ValueError(
-            f"module: the dropout layer {name!r} sees {shape[0]} rows where {n_rows} were given; "
-            "rows must stay the first axis up to there."
+            f"module: the dropout layer {name!r} gets {shape[0]} rows instead of {n_rows}; "
+            "rows must stay the first axis up to this layer."
         )
     features = list(shape[1:])
     shared = layer.shared_axes
@@ -397,7 +395,7 @@ def _dropout_layer(name: str, layer: MaskedDropout, use: int, shape: tuple[int, 
 
 
 def _stack_state(modules: Sequence[nn.Module], device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
-    """Parameters and buffers of all modules but the masks, `{name: S x shape}`."""
+    """The parameters and buffers of all modules except the masks, `{name: S x shape}`."""
     masks = {f"{name}.mask_{use}" for name, layer in _masked_layers(modules[0]) for use in range(layer.n_uses)}
     states = []
     for module in modules:

@@ -1,4 +1,4 @@
-"""Weight posteriors: one family a file, the same names in each."""
+"""Weight posteriors: one family per file, with the same method names in each."""
 
 from eiv.posteriors.base import PointPosterior, Spread, Theta, WeightDraw, WeightPosterior
 from eiv.posteriors.bernoulli_dropout import BernoulliDropout

@@ -1,4 +1,4 @@
-"""What every family of weight posteriors offers: the paper's three requirements on q_phi, and what families share."""
+"""The base class of weight posteriors: the paper's three requirements on q_phi, and code that families share."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ from eiv.networks import NetworkStack
 __all__ = ["PointPosterior", "Spread", "Theta", "WeightDraw", "WeightPosterior"]
 
 WeightDraw = dict[str, Tensor]
-"""D draws of theta for each network, by the randomness behind them: tensors with axes `S x D` first."""
+"""The random numbers behind D draws of theta for each of S networks: `{name: S x D x shape}`."""
 
 
 class Theta(NamedTuple):
-    r"""What a draw makes of the networks: f with weights theta is the stack with these masks and parameters.
-
-    .. math:: \theta = \theta(\phi, \epsilon)
+    """The weights of drawn networks: f with weights theta is the stack with these masks and parameters.
 
     Attributes:
-        masks: of the dropout layers, `S x D x shape`, or `S x 1 x shape` where all draws have the same.
-        parameters: of the stack, by name, `S x shape`; or of each draw, `S D x shape`, and masks with them.
+        masks: of the dropout layers, by name: `S x D x shape`, or `S x 1 x shape` where all draws share them.
+        parameters: of the stack, by name: `S x shape`, or `S D x shape` where every draw has its own. The masks are
+            then `S D x 1 x shape`.
 
     Examples:
         >>> Theta(masks={}, parameters={"0.weight": torch.zeros(2, 1, 1)}).parameters["0.weight"].shape
@@ -43,13 +42,13 @@ class Theta(NamedTuple):
 
 
 class Spread(NamedTuple):
-    r"""How f varies with theta at given zetas, where that is known in closed form.
+    r"""The variance of f over theta at given zetas in closed form, and the deviations of single draws from the mean.
 
     .. math:: \mathrm{Var}_\theta f_\theta(\zeta), \qquad f_{\theta_d}(\zeta) - \mathrm{E}_\theta f_\theta(\zeta)
 
     Attributes:
-        variance: `S x R x n_y`.
-        moves: what each draw of the weights adds to the mean, `S x D x R x n_y`, or None without draws.
+        variance: at R zetas, `S x R x n_y`.
+        moves: f under each draw of the weights minus the mean, `S x D x R x n_y`; None without draws.
 
     Examples:
         >>> Spread(variance=torch.ones(2, 40, 1)).moves is None
@@ -66,31 +65,32 @@ class WeightPosterior(ABC):
 
     .. math:: \pi(\theta | \mathcal{D}, \sigma^2) \approx q_\phi(\theta)
 
-    The paper asks three things of it, and a family of your own has to define them: it can be sampled (`draw`), slopes
-    with respect to phi pass through a draw (`theta`), and its divergence from the prior is known (`kl`). It may learn
-    more than the networks' parameters (`learned`), keep other tensors (`kept`), make ready for training (`begin`), look
-    at its course (`observe`) and work at its end (`finish`). Whatever it is, the parameters of the stack and `state`
-    describe it in full. To restore a posterior, build one of the same family, load the stack's parameters,
-    then `load_state`.
+    The paper has three requirements, and a family of your own has to define a method for each: it can be sampled
+    (`draw`), gradients with respect to phi pass through a draw (`theta`), and its divergence from the prior is known
+    (`kl`). A family may learn more than the networks' parameters (`learned`) and keep other tensors (`kept`). It may
+    act before training (`begin`), after every epoch (`observe`) and after training (`finish`). The parameters of the
+    stack and `state` describe it in full. To restore a posterior, build one of the same family, load the stack's
+    parameters, then call `load_state`.
 
     Args:
         stack: the S networks.
         weight_penalty: 1 / (2 lambda_theta^2), a number or one per network, `S`.
 
     Attributes:
-        learned: `{name: S x shape}`, what training moves beside the parameters of the networks.
-        kept: `{name: S x shape}`, what else describes the posterior.
-        shares_draws: whether the rows of a minibatch share one theta, because a theta of their own would cost too
-            much; else every row has its own. The zetas of a row share theirs in any case.
-        trains_a_point: whether theta is a point as long as training lasts, and varies only after its end.
-        spreads_by_noise: whether `finish` finds the covariance of theta for a given sigma_y, and again for another one.
+        learned: `{name: S x shape}`, tensors that training moves in addition to the parameters of the networks.
+        kept: `{name: S x shape}`, all other tensors that describe the posterior.
+        shares_draws: True where the rows of a minibatch share one theta, because one theta per row would cost too
+            much; else every row has its own. The zetas of a row share one theta in either case.
+        trains_a_point: whether theta is a point during training, and varies only after it.
+        spreads_by_noise: whether the covariance of theta depends on sigma_y; `finish` may then be called again for
+            another sigma_y.
         signed_masks: whether masks may be negative.
-        by_hand: whether passes written by hand evaluate its draws in training, which are masks or one theta for all
-            rows; other families go by autograd.
-        fewest_networks: how many networks a model needs for its weights to vary.
+        by_hand: whether hand-written passes evaluate its draws in training. They can where a draw is a set of masks, or
+            one theta for all rows. Other families use autograd.
+        fewest_networks: the number of networks that a model needs for its weights to vary.
 
-    A family that knows mean and variance of f over theta in closed form offers them by `mean` and `spread` and says so
-    by `in_closed_form`: its predictions then hold no random error of the weights.
+    A family with the mean and variance of f over theta in closed form computes them in `mean` and `spread`, and
+    returns True from `in_closed_form`. Its predictions then have no Monte Carlo error from the weights.
 
     Examples:
         >>> from eiv.posteriors import FAMILIES
@@ -118,26 +118,26 @@ class WeightPosterior(ABC):
         return torch.as_tensor(given, dtype=torch.float64, device=like.device).expand(len(like))
 
     def penalty_beside(self, values: Tensor) -> float | Tensor:
-        """The weight penalty as it goes with values `S x ...`: a number, or one per network."""
+        """The weight penalty in a shape that multiplies values `S x ...`: one number, or one per network."""
         return beside(self.weight_penalty, values) if isinstance(self.weight_penalty, Tensor) else self.weight_penalty
 
     @property
     def parameters(self) -> Sequence[Tensor]:
-        """Phi: the parameters of the stacked networks, then what is learned beside them."""
+        """Phi: the parameters of the stacked networks, then the tensors in `learned`."""
         return [*self.stack.parameters.values(), *self.learned.values()]
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """All tensors beside the stack's that describe the posterior, by name, with the axis S first."""
+        """All tensors that describe the posterior, except those of the stack: `{name: S x shape}`."""
         return {name: value.detach() for name, value in (self.learned | self.kept).items()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take over the `state` of another posterior of this family, on this one's device and in its dtype."""
+        """Copy the `state` of another posterior of this family, to the device and dtype of this one."""
         if missing := self.learned.keys() - state.keys():
             raise ValueError(f"state lacks {sorted(missing)}; it holds {sorted(state)}.")
         shapes = {name: tuple(value.shape) for name, value in state.items()}
         wanted = {name: tuple(value.shape) for name, value in self.learned.items()}
-        if shapes.keys() != wanted.keys():  # else it is from before training
+        if shapes.keys() != wanted.keys():  # else it is a state before training
             wanted |= self.kept_shapes(shapes)
         if shapes != wanted:
             raise ValueError(f"state holds {shapes}, not {wanted}.")
@@ -147,7 +147,7 @@ class WeightPosterior(ABC):
         self.kept = own
 
     def kept_shapes(self, found: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-        """The shapes that `kept` has after training, where some depend on its course as they were `found`."""
+        """The shapes that `kept` must have after training; `found` are those of a given state, for sizes that vary."""
         return {}
 
     @abstractmethod
@@ -156,7 +156,7 @@ class WeightPosterior(ABC):
 
     @abstractmethod
     def theta(self, draw: WeightDraw) -> Theta:
-        """The masks and parameters behind draws as training has them, with gradients to phi."""
+        """The masks and parameters of draws, with gradients to phi."""
 
     @abstractmethod
     def kl(self) -> Tensor:
@@ -175,18 +175,20 @@ class WeightPosterior(ABC):
         return grouped
 
     def evaluate_rows(self, streams: Streams, zeta: Tensor, theta_axis: int, as_trained: bool = False) -> Tensor:
-        r"""Evaluate K thetas for each of B rows with L zetas: thetas of the row's own, or shared as the family does.
+        r"""Evaluate f under K thetas for each of B rows with L zetas.
+
+        Each row has thetas of its own, unless the family shares them between rows (`shares_draws`).
 
         .. math:: f_{\theta_{bk}}(\zeta_{bkl}) \quad \text{or} \quad f_{\theta_k}(\zeta_{bkl})
 
         Args:
-            streams: where the thetas come from.
+            streams: the random streams that thetas are drawn from.
             zeta: `S x B x K x L x n_x`, or `S x K x B x L x n_x`.
-            theta_axis: where K stands, 2 or 1.
-            as_trained: whether theta is the point that training found, of families that train one (`trains_a_point`).
+            theta_axis: the axis of K, 2 or 1.
+            as_trained: whether families that train a point (`trains_a_point`) are evaluated at that point.
 
         Returns:
-            f, with the axes of `zeta` and n_y last.
+            f, with the axes of `zeta`, and n_y in the place of n_x.
 
         """
         draw = self.draw_as_in_training if as_trained else self.draw
@@ -200,12 +202,12 @@ class WeightPosterior(ABC):
         return shared
 
     def draw_as_in_training(self, streams: Streams, n_draws: int) -> WeightDraw:
-        """Draw theta as often as asked, or nothing where training knows one theta alone."""
+        """Draw theta `n_draws` times; an empty draw where theta is a point in training."""
         return {} if self.trains_a_point else self.draw(streams, n_draws)
 
     @property
     def in_closed_form(self) -> bool:
-        """Whether `mean` and `spread` are to be had, as where f is linear in what is drawn."""
+        """Whether `mean` and `spread` are known, for instance because f is linear in the weights that vary."""
         return False
 
     def mean(self, zeta: Tensor) -> Tensor:
@@ -213,11 +215,11 @@ class WeightPosterior(ABC):
         raise NotImplementedError(f"{type(self).__name__} knows no mean over theta in closed form.")
 
     def spread(self, zeta: Tensor, draw: WeightDraw | None = None) -> Spread:
-        """Var f over theta at `zeta`, `S x R x n_x`, where it is known in closed form, and what each draw adds."""
+        """Var f over theta at `zeta`, `S x R x n_x`, in closed form, and f under each draw minus the mean of f."""
         raise NotImplementedError(f"{type(self).__name__} knows no variance over theta in closed form.")
 
     def in_double(self) -> Self:
-        """The same posterior in float64, where its networks can be (see `NetworkStack.in_double`)."""
+        """The same posterior in float64, where its networks can be converted (see `NetworkStack.in_double`)."""
         changed = copy.copy(self)
         changed.stack = self.stack.in_double()
         if changed.stack is self.stack:
@@ -228,20 +230,19 @@ class WeightPosterior(ABC):
 
     @property
     def weight_decay(self) -> float | Tensor | None:
-        """The number c for which `kl` is c / 2 times `squares()` plus `kl_beside_decay()`; None if there is none.
+        """The number c with `kl() = c / 2 * squares() + kl_beside_decay()`; None if there is no such number.
 
-        It is `S` where networks differ in it. Where there are `anchors`, `kl` is c / 2 times the squared distances from
-        them.
+        It has the shape `S` where networks differ. With `anchors`, `kl` is c / 2 times the squared distances from them.
         """
         return 2 * self.weight_penalty
 
     @property
     def anchors(self) -> list[Tensor]:
-        """What the parameters of the networks decay to, one `S x shape` each; none where that is zero."""
+        """The values that the networks' parameters decay to, one `S x shape` per parameter; empty if they are zero."""
         return []
 
     def kl_beside_decay(self) -> Tensor:
-        """What `kl` has beside the decay of the networks' parameters, `S`; all of it where there is none."""
+        """The remainder of `kl` without the term of `weight_decay`, `S`; all of `kl` where there is no decay."""
         return self.kl()
 
     def squares(self) -> Tensor:
@@ -249,15 +250,15 @@ class WeightPosterior(ABC):
         return sum_of_squares(list(self.stack.parameters.values()))
 
     def begin(self, streams: Streams) -> None:  # noqa: B027  (most families need nothing of the kind)
-        """Make ready for training."""
+        """Prepare for training."""
 
     def observe(self, epoch: int, epochs: int) -> None:  # noqa: B027
-        """Look at phi at the end of an epoch, of 1 ... `epochs`."""
+        """Called at the end of each epoch, 1 to `epochs`: may record phi."""
 
     def finish(  # noqa: B027
         self, rows: Rows, likelihood: Likelihood, draws: ZetaDraws | None, streams: Streams
     ) -> None:
-        """Do what is left to be done at the end of training, with its rows; `draws` is None for exact inputs."""
+        """Called with the training rows at the end of training; `draws` is None for exact inputs."""
 
     def join(self, others: Sequence[Self]) -> Self:
         """One posterior of this one's networks and those of `others`, in order."""
@@ -285,7 +286,7 @@ class WeightPosterior(ABC):
         return parts
 
     def _no_masks(self, n_each: int = 1) -> dict[str, Tensor]:
-        """Masks of one, so that nothing is dropped, for `n_each` variants of each network."""
+        """Masks of ones, which drop nothing, for `n_each` copies of each network: `S n_each x 1 x shape`."""
         like = next(iter(self.stack.parameters.values()))
         n_networks = n_each * len(like)
         return {layer.mask_name: like.new_ones(n_networks, 1, *layer.shape) for layer in self.stack.dropout_layers}
@@ -296,7 +297,7 @@ class WeightPosterior(ABC):
         return copied
 
     def __getstate__(self) -> dict[str, Any]:
-        """On the CPU, as the stack does."""
+        """The attributes with all tensors on the CPU, as for the stack."""
         on_cpu = {
             name: {key: value.detach().cpu() for key, value in getattr(self, name).items()}
             for name in ("learned", "kept")
@@ -306,7 +307,7 @@ class WeightPosterior(ABC):
 
 
 class PointPosterior(WeightPosterior):
-    r"""A point, the MAP estimate: what families start from that train a point, and that let it vary by other means.
+    r"""A point, the MAP estimate: the base class of families that train a point and make it vary afterwards.
 
     .. math:: q_\phi(\theta) = \delta(\theta - \phi), \qquad - \log \mathcal{N}(\phi | 0, \lambda_\theta^2) =
               \frac{1}{2 \lambda_\theta^2} |\phi|^2 + \mathrm{const}
@@ -322,7 +323,7 @@ class PointPosterior(WeightPosterior):
     """
 
     def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
-        """A point needs no randomness."""
+        """An empty draw: a point needs no random numbers."""
         return {}
 
     def theta(self, draw: WeightDraw) -> Theta:
@@ -336,23 +337,23 @@ class PointPosterior(WeightPosterior):
 
 
 PACE = 10.0
-"""Rates and standard deviations are learned as logarithms over this number. Adam moves a number by its step size at
-most, and these have further to go than weights."""
+"""Rates and standard deviations are learned as logarithms divided by this number. Adam moves a number by at most its
+step size, and these have further to go than weights."""
 
 
 def one_or_each(penalties: Tensor) -> float | Tensor:
-    """Weight penalties `S` as one number where networks do not differ in it."""
+    """Weight penalties `S`, as one number where all networks have the same."""
     return float(penalties[0]) if bool((penalties == penalties[0]).all()) else penalties
 
 
 def sum_of_squares(values: Sequence[Tensor]) -> Tensor:
-    """The sum of squares of each network over several tensors `S x shape`: `S`."""
+    """The sum of squares over several tensors `S x shape`, for each network: `S`."""
     squares: Tensor = _Squares.apply(*values)  # type: ignore[no-untyped-call]
     return squares
 
 
 class _Squares(torch.autograd.Function):
-    """In fewer operations than autograd needs."""
+    """`sum_of_squares` with a backward pass of fewer operations than autograd's."""
 
     @staticmethod
     def forward(ctx: Any, *values: Tensor) -> Tensor:
@@ -367,7 +368,7 @@ class _Squares(torch.autograd.Function):
 
 
 def sum_over_units(stack: NetworkStack, values: Tensor) -> Tensor:
-    """The sum over the units of all dropout layers of what each unit of a layer adds, `S x layers`: `S`."""
+    """The sum over all units of all dropout layers, `S`, of values per unit that each layer shares, `S x layers`."""
     sizes = [math.prod(layer.shape) for layer in stack.dropout_layers]
     return torch.stack([size * own for size, own in zip(sizes, values.unbind(1), strict=True)]).sum(0)
 

@@ -18,18 +18,18 @@ class BernoulliDropout(WeightPosterior):
         \theta = \phi \cdot \mathrm{diag}(b), \quad b_j \sim \mathrm{Bernoulli}(1 - p) / (1 - p), \qquad
         D_{KL}(q_\phi \| \mathcal{N}(0, \lambda_\theta^2)) = \frac{1 - p}{2 \lambda_\theta^2} |\phi|^2 + \mathrm{const}
 
-    The divergence is the paper's: that of masks of 0 and 1, for all parameters alike, biases and first layer among
-    them. Scaled masks keep phi the mean of theta.
+    The divergence is that of the paper: of masks of 0 and 1, and with the same factor for all parameters, including
+    biases and the first layer. Masks are scaled by 1 / (1 - p), so that the mean of theta is phi.
 
     phi is the network's own parameters and is learned; the rate p is fixed. Every row has a theta of its own, which its
-    zetas share. A draw costs one random mask per dropout layer. The epistemic part does not vanish as N grows, because
-    p does not depend on the data.
+    zetas share. A draw costs one random mask per dropout layer. The epistemic component does not vanish as N grows,
+    because p does not depend on the data.
 
     Where the dropout layers of a network have different rates, p in the divergence is their mean.
 
     Args:
-        stack: the S networks, each with one dropout layer at least.
-        weight_penalty: 1 / (2 lambda_theta^2); the paper has 10.
+        stack: the S networks, each with at least one dropout layer.
+        weight_penalty: 1 / (2 lambda_theta^2), 10 in the paper.
 
     Examples:
         >>> import torch

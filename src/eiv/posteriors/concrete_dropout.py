@@ -24,22 +24,22 @@ class ConcreteDropout(WeightPosterior):
         D_{KL} = \frac{1 - \bar p}{2 \lambda_\theta^2} |\phi|^2 - \sum_l n_l H(p_l) + \mathrm{const}
 
     with the entropy :math:`H(p) = -p \log p - (1 - p) \log(1 - p)` of each of the n_l units of dropout layer l, and the
-    mean rate :math:`\bar p`, as for `BernoulliDropout` (Gal, Hron and Kendall, 2017): of masks of 0 and 1, for all
-    parameters alike. In training the mask is relaxed, so that gradients reach p:
+    mean rate :math:`\bar p` (Gal, Hron and Kendall, 2017). As for `BernoulliDropout`, the divergence is that of masks
+    of 0 and 1, with the same factor for all parameters. In training the mask is relaxed, so that gradients reach p:
 
     .. math:: b_j = \frac{1}{1 - p} \, \sigma\Big(- \frac{\mathrm{logit}\, p + \mathrm{logit}\, u_j}{t}\Big), \quad
               u_j \sim U(0, 1), \quad t = 0.1
 
-    Without gradients, that is in predictions and for sigma_y, units are dropped in earnest: the limit of t to zero.
+    Without gradients, that is in predictions and for sigma_y, masks are exactly 0 or 1 / (1 - p), the limit t to 0.
 
     phi and one p per dropout layer and network are learned; p starts at the layer's rate. Every row has its own masks,
-    shared by its zetas. A draw costs a logistic number per unit, and the gradient with respect to the masks comes on
-    top of Bernoulli dropout's work: two to three times its time in training, up to six for small networks on a GPU.
-    With more data p falls, and the epistemic part with it. The entropy favours p = 1/2, so that small data sets are met
-    with large rates.
+    shared by its zetas. A draw costs one logistic number per unit, and training needs the gradient with respect to the
+    masks. Training therefore takes two to three times as long as with Bernoulli dropout, and up to six times for small
+    networks on a GPU. With more data p falls, and the epistemic component with it. The entropy favours p = 1/2, so that
+    rates are large for small data sets.
 
     Args:
-        stack: the S networks, each with one dropout layer at least, whose rates are where p starts.
+        stack: the S networks, each with at least one dropout layer; p starts at its rate.
         weight_penalty: 1 / (2 lambda_theta^2).
 
     Examples:
@@ -86,7 +86,7 @@ class ConcreteDropout(WeightPosterior):
 
     @property
     def weight_decay(self) -> None:
-        """The divergence is more than a sum of squares."""
+        """None: the factor of the squared weights depends on the rates, which are learned."""
 
     def kl(self) -> Tensor:
         """The penalty of phi, less the entropy of the masks, `S`."""

@@ -1,4 +1,4 @@
-"""Gaussian dropout of type A: every unit times a normal number."""
+"""Gaussian dropout of type A: every unit is multiplied by a normal random number."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class GaussianDropout(WeightPosterior):
 
     The mask has the mean and the variance of Bernoulli dropout at rate p. q_phi lives on lines through phi, where the
     divergence from a normal prior of theta has no finite value. As in Kingma, Salimans and Welling (2015) the prior is
-    therefore given in two parts: N(0, lambda_theta^2) for phi, and the scale-free log-uniform one for s, whose
-    divergence depends on alpha alone and is constant here (`VariationalDropout` learns alpha).
+    therefore given as two factors: N(0, lambda_theta^2) for phi, and the scale-free log-uniform prior for s. The
+    divergence from the latter depends on alpha alone and is constant here (`VariationalDropout` learns alpha).
 
     phi is the network's own parameters and is learned; alpha is fixed. Every row has its own s, shared by its zetas.
-    (Type B noise, drawn for each output of a layer, could not be shared.) A draw costs one normal number per unit; in a
-    prediction no units can be cut out, as Bernoulli dropout does. The epistemic part does not vanish as N grows,
-    because alpha does not depend on the data.
+    (Type B noise, drawn for each output of a layer, could not be shared.) A draw costs one normal number per unit.
+    Unlike Bernoulli dropout, no units can be cut out of the matrix products of a prediction. The epistemic component
+    does not vanish as N grows, because alpha does not depend on the data.
 
     Args:
-        stack: the S networks, each with one dropout layer at least, whose rates are p.
+        stack: the S networks, each with at least one dropout layer, whose rates are p.
         weight_penalty: 1 / (2 lambda_theta^2).
 
     Examples:

@@ -20,11 +20,11 @@ from eiv.posteriors.base import PointPosterior, Spread, WeightDraw
 
 __all__ = ["LastLayerLaplace"]
 
-_ZETAS = 256  # per row in each of two sets, behind its information, where there is no quadrature
-_MOST_ROWS, _MOST_DRAWN_ROWS = 10_000, 2_000  # whose information is looked at, and where there is no quadrature
-_LABELS, _LEAST_LABELS = 2_000, 4  # that are drawn in all, and for a row
-_BLOCK_VALUES = 2**21  # of the widest layer, in one pass
-_LEAST_PRECISION = 1e-8  # as a share of the largest, where there is no prior
+_ZETAS = 256  # zetas per row in each of the two sets that its information is estimated from, without quadrature
+_MOST_ROWS, _MOST_DRAWN_ROWS = 10_000, 2_000  # the most rows that the information is taken from, with and without it
+_LABELS, _LEAST_LABELS = 2_000, 4  # the fewest labels that are drawn, over all rows and per row
+_BLOCK_VALUES = 2**21  # values of the widest layer in one pass
+_LEAST_PRECISION = 1e-8  # the smallest precision as a share of the largest, for a fit without prior
 
 
 class Features(NamedTuple):
@@ -33,8 +33,8 @@ class Features(NamedTuple):
     .. math:: \frac{\partial f_j}{\partial w_{j'q}} = \delta_{jj'} h_q, \qquad \frac{\partial f_j}{\partial \delta_m}
 
     Attributes:
-        last: h, what comes into the last layer, and a one for its bias: `S x D x R x (h + 1)`.
-        hidden: with respect to weights of the hidden layers: `S x D x R x n_y x m`, where m may be 0.
+        last: the inputs h of the last layer, and a one for its bias: `S x D x R x (h + 1)`.
+        hidden: slopes with respect to m weights of the hidden layers: `S x D x R x n_y x m`, where m may be 0.
 
     Examples:
         >>> Features(last=torch.ones(2, 1, 40, 9), hidden=torch.ones(2, 1, 40, 1, 0)).last.shape
@@ -54,25 +54,25 @@ class LastLayerLaplace(PointPosterior):
         C^{-1} = \frac{1}{\lambda_\theta^2} I + \sum_i \mathrm{E}_{\tilde y}\big[ s_i s_i^T \big], \qquad
         s_i = \nabla_w \log \int p(\tilde y | \theta, \zeta)\, \pi(\zeta | x_i)\, d\zeta
 
-    The sum is the Fisher information of the EiV likelihood, eq. (eiv_marginal_likelihood): what labels as the networks
-    would make them, :math:`\tilde y = f(\zeta) + \varepsilon_y` with a zeta of their own, tell of w when their zeta is
-    not known. Several labels per row are drawn, 2,000 in all at least. Unlike second derivatives at the labels that
-    were measured, it cannot be negative where zetas are uncertain. With exact inputs it is
-    :math:`\sum_i h_i h_i^T / \sigma_y^2`, h being what comes into the last layer. The divergence is
+    The sum is the Fisher information of the EiV likelihood, eq. (eiv_marginal_likelihood). It is estimated from labels
+    :math:`\tilde y = f(\zeta) + \varepsilon_y` that are drawn from the network, each with a zeta of its own that the
+    likelihood integrates over. Several labels per row are drawn, at least 2,000 over all rows. Unlike second
+    derivatives at the measured labels, the information cannot be negative where zetas are uncertain. With exact inputs
+    it is :math:`\sum_i h_i h_i^T / \sigma_y^2`, where h are the inputs of the last layer. The divergence is
 
     .. math:: D_{KL} = \frac{|\phi|^2 + \mathrm{tr}\, C}{2 \lambda_\theta^2}
               - \frac12 \log\det \frac{C}{\lambda_\theta^2} - \frac{n_w}{2} + \mathrm{const},
 
-    phi being the weights that training found, up to the constant of those that stay points. Training is the MAP
-    estimate, without randomness in the weights (dropout layers drop nothing); its steps cost no more than Bernoulli
-    dropout's. At its end come a pass over the training rows (10,000 of them at most, 2,000 where zetas are drawn, in
-    two sets of 256) and a matrix of :math:`n_y (h + 1)` rows, which is taken apart. A prediction needs one pass through
-    the network for all thetas, and finds mean and variance over theta in closed form. All rows share a theta, and all
-    zetas.
+    where phi are the weights that training found; the constant is that of the weights that stay points. Training finds
+    the MAP estimate, without randomness in the weights (dropout layers drop nothing); its steps cost no more than those
+    of Bernoulli dropout. It ends with a pass over the training rows, and the eigenvalues of a matrix of
+    :math:`n_y (h + 1)` rows. The pass takes at most 10,000 rows, or 2,000 where zetas are drawn, in two sets of 256. A
+    prediction needs one pass through the network for all thetas, and computes mean and variance over theta in closed
+    form. All rows and all zetas share a theta.
 
-    The epistemic variance shrinks as 1 / N. Exact for a network without hidden layer and exact inputs. Otherwise it
-    leaves out what the data leave open about the hidden layers, and is too small far from the data, where ReLU
-    features grow without being told apart.
+    The epistemic variance shrinks as 1 / N. It is exact for a network without hidden layer and exact inputs. Otherwise
+    it omits the uncertainty of the hidden layers. It is too small far from the data, where ReLU features are straight
+    lines that cannot be distinguished.
 
     Args:
         stack: the S networks; what the last `nn.Linear` returns must be the output.
@@ -106,12 +106,12 @@ class LastLayerLaplace(PointPosterior):
         self._check_head()
 
     def begin(self, streams: Streams) -> None:
-        """Forget an earlier end."""
+        """Discard the covariance of an earlier training."""
         self.kept.clear()
 
     @torch.no_grad()
     def finish(self, rows: Rows, likelihood: Likelihood, draws: ZetaDraws | None, streams: Streams) -> None:
-        """Find C, and keep a root of it: `root`, `S x n_w x n_w`; w stands as `n_y x (h + 1)`, the bias last."""
+        """Find C, and keep its symmetric root, `S x n_w x n_w`; w is `n_y x (h + 1)`, flattened, with the bias last."""
         exact, most_rows, y = self._exact(), _MOST_ROWS, rows.y
         likelihood = likelihood.to(y.device, exact.stack.dtype)
         if draws is not None and draws.quadrature(y.dtype) is None:
@@ -129,23 +129,24 @@ class LastLayerLaplace(PointPosterior):
                 else exact._simulated_information(taken, likelihood, known, draws, streams, -(-_LABELS // len(chosen)))
             )
         values, vectors = torch.linalg.eigh(information * (y.shape[1] / len(chosen)))
-        precisions = values.clamp_min(0) + 2 * self.penalties.unsqueeze(1)  # rounding, and the scatter of drawn zetas
+        # Rounding and the scatter of drawn zetas can make eigenvalues negative.
+        precisions = values.clamp_min(0) + 2 * self.penalties.unsqueeze(1)
         precisions = torch.maximum(precisions, _LEAST_PRECISION * precisions.amax(1, keepdim=True))
-        root = vectors * precisions.rsqrt().unsqueeze(1) @ vectors.mT  # the symmetric one, which is unique
+        root = vectors * precisions.rsqrt().unsqueeze(1) @ vectors.mT  # symmetric, hence unique
         self.kept["root"] = root.to(y.dtype)
 
     @property
     def n_head_weights(self) -> int:
-        """How many weights the last layer has, its biases among them."""
+        """The number of weights of the last layer, including biases."""
         return self._head()[0].numel()
 
     @property
     def n_weights(self) -> int:
-        """How many weights vary."""
+        """The number of weights that vary."""
         return self.n_head_weights
 
     def kept_shapes(self, found: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-        """A root for each network."""
+        """The root of C for each network."""
         return {"root": (self.stack.n_networks, self.n_weights, self.n_weights)}
 
     def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
@@ -156,7 +157,7 @@ class LastLayerLaplace(PointPosterior):
         """Compute f_theta(zeta): `S x D x R x n_x` to `S x D x R x n_y`."""
         if not draw:
             return super().evaluate(draw, zeta)
-        own = zeta[:, :1] if zeta.stride(1) == 0 else zeta  # inputs that all draws share are taken once
+        own = zeta[:, :1] if zeta.stride(1) == 0 else zeta  # inputs that all draws share are evaluated once
         exact = self._exact()
         moves = exact._moves(draw)
         parts = exact.stack.parts(own.to(moves.dtype), self._values_a_row)
@@ -164,17 +165,17 @@ class LastLayerLaplace(PointPosterior):
 
     @property
     def in_closed_form(self) -> bool:
-        """F is linear in the weights that vary, once training has found how they do."""
+        """True after training: f is linear in the weights that vary."""
         return "root" in self.kept
 
     @torch.no_grad()
     def mean(self, zeta: Tensor) -> Tensor:
-        """F at the MAP estimate for `zeta`, `S x R x n_x`: `S x R x n_y`."""
+        """The mean of f at `zeta`, `S x R x n_x`, which is f at the MAP estimate: `S x R x n_y`."""
         return super().evaluate({}, zeta.unsqueeze(1)).squeeze(1)
 
     @torch.no_grad()
     def spread(self, zeta: Tensor, draw: WeightDraw | None = None) -> Spread:
-        r"""Var f over theta at `zeta`, `S x R x n_x`, and what each draw adds to f.
+        r"""Var f over theta at `zeta`, `S x R x n_x`, and f under each draw minus its mean.
 
         .. math:: \mathrm{Var}_\theta f = J C J^T, \qquad J (\theta_d - \hat\theta), \qquad
                   J = \nabla_w f_{\hat\theta}(\zeta)
@@ -189,7 +190,7 @@ class LastLayerLaplace(PointPosterior):
         return Spread(variance, torch.cat(of_draws, dim=2) if of_draws else None)
 
     def kl(self) -> Tensor:
-        """The penalty of the MAP estimate; once training has ended, with the last layer's normal distribution, `S`."""
+        """The penalty of the MAP estimate, `S`; after training, plus the terms of the normal distribution."""
         penalty = super().kl()
         if "root" not in self.kept:
             return penalty
@@ -199,7 +200,7 @@ class LastLayerLaplace(PointPosterior):
         return penalty + torch.where(self.penalties > 0, rest, 0.0).to(penalty.dtype)
 
     def _exact(self) -> Self:
-        """Itself, or in float64 on a GPU, where products may be rounded to ten bits (TF32).
+        """The same posterior, in float64 on a GPU, where products may be rounded to ten bits (TF32).
 
         A relative error of J of 1/2,000 is multiplied by the prior's standard deviation of the weights. The result can
         be many times the standard deviation that the data leave to J (theta - theta_hat).
@@ -207,12 +208,12 @@ class LastLayerLaplace(PointPosterior):
         return self.in_double() if self._head().is_cuda else self
 
     def _moves(self, draw: WeightDraw) -> Tensor:
-        """How far draws move the weights, `S x D x n_w`."""
+        """The deviations of drawn weights from the MAP estimate, `S x D x n_w`."""
         root = self.kept["root"]
         return draw["head"].to(root.dtype) @ root.mT
 
     def _over_theta(self, zeta: Tensor, moves: Tensor | None) -> Spread:
-        """The same for `S x 1 x R x n_x` and `moves` of the weights, `S x D x n_w`."""
+        """As `spread`, for `zeta` of `S x 1 x R x n_x` and `moves` of the weights, `S x D x n_w`."""
         slopes = self._slopes_by_output(self._features(zeta))  # S x R x n_y x n_w
         flat = slopes.flatten(1, 2)
         scaled = torch.matmul(flat, self.kept["root"]).view_as(slopes)
@@ -221,13 +222,13 @@ class LastLayerLaplace(PointPosterior):
 
     @staticmethod
     def _slopes_by_output(features: Features) -> Tensor:
-        """The slopes of each output with respect to all weights, `S x R x n_y x n_w`, from `S x 1 x R x ...`."""
+        """The slopes of each output with respect to all weights, `S x R x n_y x n_w`; `features` have D = 1."""
         last, hidden = features.last.squeeze(1), features.hidden.squeeze(1)
         outputs = torch.eye(hidden.shape[2], dtype=last.dtype, device=last.device)
         return torch.cat([torch.einsum("jk,srq->srjkq", outputs, last).flatten(3), hidden], dim=3)
 
     def _information(self, x: Tensor, likelihood: Likelihood, y_err: Tensor | None) -> Tensor:
-        """The information in rows whose inputs `S x B x n_x` are exact, in float64: `S x n_w x n_w`."""
+        """The Fisher information in rows with exact inputs `S x B x n_x`, in float64: `S x n_w x n_w`."""
         slopes = self._slopes_by_output(self._features(x.unsqueeze(1))).double()
         scaled = likelihood.whitened(slopes, y_err)
         found: Tensor = torch.einsum("sbjp,sbjq->spq", scaled, scaled)
@@ -242,13 +243,14 @@ class LastLayerLaplace(PointPosterior):
         streams: Streams,
         least_labels: int,
     ) -> Tensor:
-        """The information in rows of uncertain inputs, from labels of the networks' own making: `S x n_w x n_w`."""
+        """The Fisher information in rows with uncertain inputs, from labels that are drawn: `S x n_w x n_w`."""
         n_rows, n_labels = inputs.mean.shape[1], max(_LEAST_LABELS, least_labels)
         own = inputs.draw(streams.normal(n_rows, n_labels, inputs.n_base).to(inputs.mean.dtype))
         f = super().evaluate({}, own)  # S x B x labels x n_y
         labels = likelihood.draw(f, streams, y_err)
         rule = draws.quadrature(f.dtype, f.device)
-        # The square of a score that is drawn holds the variance of the draw; the product of two of them does not.
+        # The square of an estimated score includes its Monte Carlo variance. The product of two independent estimates
+        # does not.
         sets = [
             self._features(inputs.draw(draws.base(streams, n_rows).to(f.dtype)))  # with L zetas in the place of R
             for _ in range(2 if rule is None else 1)
@@ -263,7 +265,7 @@ class LastLayerLaplace(PointPosterior):
     def _scores(
         self, features: Features, y: Tensor, likelihood: Likelihood, y_err: Tensor | None, rule: Quadrature | None
     ) -> Tensor:
-        """Slopes of each row's log-likelihood with respect to the weights, from those of f: `S x B x n_w`."""
+        """The slopes of each row's log-likelihood with respect to the weights, from those of f: `S x B x n_w`."""
         f = torch.matmul(features.last, self._head().mT)
         slopes = likelihood.add_loss_gradient(f, y, y_err, f.new_zeros(len(f)), 1.0, rule).mul_(-y.shape[1])
         of_last = torch.einsum("sblj,sblq->sbjq", slopes, features.last).flatten(2)
@@ -271,7 +273,7 @@ class LastLayerLaplace(PointPosterior):
 
     @property
     def _values_a_row(self) -> int:
-        """What `_features` holds at once for a zeta, in values."""
+        """The number of values that `_features` holds at once per zeta."""
         return self.stack.width
 
     def _head_parameter(self, name: str) -> Tensor | None:
@@ -285,7 +287,7 @@ class LastLayerLaplace(PointPosterior):
         return (weight if bias is None else torch.cat([weight, bias.unsqueeze(2)], dim=2)).unsqueeze(1)
 
     def _moved(self, moves: Tensor, zeta: Tensor) -> Tensor:
-        """F at `zeta`, `S x D x R x n_x` or `S x 1 x R x n_x`, after `moves` of the weights, `S x D x n_w`."""
+        """f(zeta) after `moves` of the weights, `S x D x n_w`; `zeta` is `S x D x R x n_x` or `S x 1 x R x n_x`."""
         last, hidden = self._features(zeta)
         of_last, of_hidden = moves.split([self.n_head_weights, hidden.shape[4]], dim=2)
         f = torch.matmul(last, (self._head() + of_last.unflatten(2, (-1, last.shape[3]))).mT)
@@ -299,15 +301,15 @@ class LastLayerLaplace(PointPosterior):
         return Features(last, last.new_empty(*last.shape[:3], self._head().shape[2], 0))
 
     def _with_one(self, values: Tensor) -> Tensor:
-        """A one for the bias of the last layer, where it has one."""
+        """The inputs of the last layer with a one appended for its bias, if it has one."""
         return values if self._head_parameter("bias") is None else nn.functional.pad(values, (0, 1), value=1.0)
 
     def _passes(self, zeta: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """What comes into the last layer, what comes out of it, and what out of the module, for each network."""
-        template = copy.deepcopy(self.stack.template)  # functional_call lends it its state, so each thread needs one
+        """For each network, the inputs of its last layer, the outputs of that layer, and those of the module."""
+        template = copy.deepcopy(self.stack.template)  # functional_call changes it meanwhile, so each thread needs one
         caught: list[tuple[Tensor, Tensor]] = []
         head = template.get_submodule(self.head or "")
-        # The output is copied, since what follows may change it in place.
+        # The output is copied, since later layers may change it in place.
         head.register_forward_hook(lambda _, inputs, output: caught.append((inputs[0], output.clone())))
         state = self.stack.parameters | self.stack.constants | self._no_masks()
         outputs = [
@@ -318,7 +320,7 @@ class LastLayerLaplace(PointPosterior):
 
     @torch.no_grad()
     def _called_layers(self) -> list[str]:
-        """The names of the linear layers with weights to train, in the order in which a pass comes to them."""
+        """The names of the linear layers with weights to train, in the order of a forward pass."""
         template, called = copy.deepcopy(self.stack.template), []
         for name, layer in template.named_modules():
             if type(layer) is nn.Linear and f"{name}.weight".lstrip(".") in self.stack.parameters:
@@ -334,7 +336,7 @@ class LastLayerLaplace(PointPosterior):
 
     @torch.no_grad()
     def _check_head(self) -> None:
-        """See to it that the output is linear in the weights of the last layer."""
+        """Refuse networks whose output is not linear in the weights of the last layer."""
         problem = "module has no nn.Linear with weights to train"
         if self.head is not None:
             passes = self._passes(self._few_zetas())
@@ -342,6 +344,6 @@ class LastLayerLaplace(PointPosterior):
                 return
             problem = "the output of module is not that of its last nn.Linear"
         raise ValueError(
-            f"posterior: Laplace's approximation is about networks with a linear last layer, but {problem}. Choose "
+            f"posterior: Laplace's approximation needs a network with a linear last layer, but {problem}. Choose "
             "another posterior: 'ensemble', 'swag' and 'mean_field' take any module."
         )

@@ -1,4 +1,4 @@
-"""Laplace's approximation for all layers, under the likelihood with errors in x, with f straight in the weights."""
+"""Laplace's approximation for all layers, under the likelihood with errors in x, with f linear in the weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["LinearisedLaplace"]
 
 
 class LinearisedLaplace(LastLayerLaplace):
-    r"""A normal distribution of all layers' weights about the MAP estimate, in which f is straight.
+    r"""A normal distribution of the weights of all layers about the MAP estimate, with f linearised there.
 
     .. math::
         f_\theta(\zeta) = f_{\hat\theta}(\zeta) + \nabla_\theta f_{\hat\theta}(\zeta) \cdot (\theta - \hat\theta),
@@ -29,26 +29,27 @@ class LinearisedLaplace(LastLayerLaplace):
         \theta_l = \hat\theta_l + \frac{1}{\sqrt{M H}} \sum_{k=1}^{M} \delta_{lk}\, u_{lk} v_{lk}^T,
         \qquad (w, \delta) \sim \mathcal{N}\big((\hat w, 0), C\big)
 
-    The weights w of the last layer all vary. The weights :math:`\theta_l` of each of H hidden layers, its bias among
-    them, vary along M = 64 random directions, products of two vectors of standard normal numbers that are drawn once a
-    network. The prior :math:`\delta \sim \mathcal{N}(0, \lambda_\theta^2)` gives f the standard deviation that the
-    weights of one hidden layer give it under theirs, a mean over the layers, however many there are. C is found as by
-    `LastLayerLaplace`, from the Fisher information of the EiV likelihood, and so is the divergence:
+    The weights w of the last layer all vary. The weights :math:`\theta_l` of each of H hidden layers, including its
+    bias, vary along M = 64 random directions :math:`u_{lk} v_{lk}^T`, with vectors u and v of standard normal numbers
+    that are drawn once per network. Under the prior :math:`\delta \sim \mathcal{N}(0, \lambda_\theta^2)` the variance
+    of f from the hidden layers is the mean, over these layers, of the variance that the full prior of one layer gives
+    it. It does not grow with the number of layers. C is found as in `LastLayerLaplace`, from the Fisher information of
+    the EiV likelihood, and so is the divergence:
 
     .. math:: D_{KL} = \frac{|\phi|^2 + \mathrm{tr}\, C}{2 \lambda_\theta^2}
               - \frac12 \log\det \frac{C}{\lambda_\theta^2} - \frac{n_w}{2} + \mathrm{const}
 
-    Slopes come from one pass forwards and one backwards for each output: for a layer with inputs h and slopes g of f
-    with respect to its outputs, that along a direction is :math:`(g \cdot u) (h \cdot v) / \sqrt{M H}`. phi are the
-    weights that training found. It costs what `LastLayerLaplace` does but for the end, where slopes of all layers with
-    several noisy features take seconds per network; a prediction costs several times as much, up to 28 times Bernoulli
-    dropout's on large tables (docs/posteriors.md). All rows share a theta, and all zetas. What is not the weight or
-    bias of an `nn.Linear` stays a point.
+    Slopes come from one forward pass, and one backward pass per output. For a layer with inputs h and slopes g of f
+    with respect to its outputs, the slope along a direction is :math:`(g \cdot u) (h \cdot v) / \sqrt{M H}`. phi are
+    the weights that training found. Training costs as much as with `LastLayerLaplace`, except at the end: with several
+    noisy features the slopes of all layers take seconds per network. A prediction costs several times as much, up to 28
+    times that of Bernoulli dropout on large tables (docs/posteriors.md). All rows and all zetas share a theta. All
+    parameters other than the weights and biases of `nn.Linear` layers stay points.
 
-    The epistemic variance shrinks as 1 / N. Exact for a network without hidden layer and exact inputs. Otherwise it is
-    that of a model that is linear in its weights: it tends to be too large rather than too small, since training stops
-    at smooth functions more often than the prior does. With few rows and many features sigma_y from rows that were
-    not learned from, which the default recipe finds given this covariance, keeps it in bounds.
+    The epistemic variance shrinks as 1 / N. It is exact for a network without hidden layer and exact inputs. Otherwise
+    it is that of a model that is linear in its weights. It tends to be too large rather than too small, since training
+    prefers smooth functions more than the prior does. With few rows and many features it stays bounded if sigma_y is
+    estimated from held-out rows given this covariance, as the default recipe does.
 
     Args:
         stack: the S networks; what the last `nn.Linear` returns must be the output.
@@ -82,7 +83,7 @@ class LinearisedLaplace(LastLayerLaplace):
 
     @torch.no_grad()
     def finish(self, rows: Rows, likelihood: Likelihood, draws: ZetaDraws | None, streams: Streams) -> None:
-        """Draw the directions once, `left` and `right`, all hidden layers one after the other; then find C."""
+        """Draw the directions of all hidden layers, `left` and `right`, if there are none yet; then find C."""
         for name, (_, *shape) in self._shapes_of_directions().items():
             if name not in self.kept:
                 self.kept[name] = streams.normal(*shape)
@@ -90,15 +91,15 @@ class LinearisedLaplace(LastLayerLaplace):
 
     @property
     def n_weights(self) -> int:
-        """How many weights vary: those of the last layer, and the directions."""
+        """The number of weights that vary: those of the last layer, and one per direction."""
         return self.n_head_weights + self.n_directions * len(self.hidden)
 
     def kept_shapes(self, found: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-        """A root for each network, and its directions."""
+        """The root of C for each network, and its directions."""
         return super().kept_shapes(found) | self._shapes_of_directions()
 
     def directions(self) -> list[tuple[str, Tensor, Tensor]]:
-        """Of each hidden layer the name, u over the root of M H, and v: `S x out x M`, `S x (in + 1) x M`."""
+        """The name of each hidden layer, its u / sqrt(M H), `S x out x M`, and its v, `S x (in + 1) x M`."""
         left = self.kept["left"].split([out for out, _ in self._sizes()], dim=1)
         right = self.kept["right"].split([into for _, into in self._sizes()], dim=1)
         scale = (self.n_directions * max(1, len(self.hidden))) ** -0.5
@@ -113,7 +114,7 @@ class LinearisedLaplace(LastLayerLaplace):
         }
 
     def _sizes(self) -> list[tuple[int, int]]:
-        """Outputs and inputs of each hidden layer, a one for its bias among the inputs."""
+        """The numbers of outputs and inputs of each hidden layer; its bias counts as an input."""
         found = []
         for name in self.hidden:
             _, n_outputs, n_inputs = self.stack.parameters[f"{name}.weight"].shape
@@ -122,7 +123,7 @@ class LinearisedLaplace(LastLayerLaplace):
 
     @property
     def _values_a_row(self) -> int:
-        """What `_features` holds at once for a zeta, in values: slopes, inputs and outputs, with copies."""
+        """The number of values that `_features` holds at once per zeta: slopes, inputs and outputs, with copies."""
         return 4 * (self.n_weights + sum(map(sum, self._sizes())))
 
     def _features(self, zeta: Tensor) -> Features:
@@ -131,7 +132,7 @@ class LinearisedLaplace(LastLayerLaplace):
 
     def _slopes(self, s: int, zeta: Tensor) -> tuple[Tensor, Tensor]:
         """The slopes of network s at `zeta`, `D x R x n_x`: `D x R x (h + 1)` and `D x R x n_y x m`."""
-        template = copy.deepcopy(self.stack.template)  # functional_call lends it its state, so each thread needs one
+        template = copy.deepcopy(self.stack.template)  # functional_call changes it meanwhile, so each thread needs one
         last: list[Tensor] = []
         template.get_submodule(self.head or "").register_forward_pre_hook(lambda _, inputs: last.append(inputs[0]))
         calls: list[_Call] = []
@@ -141,7 +142,7 @@ class LinearisedLaplace(LastLayerLaplace):
         with torch.enable_grad():
             own = {name: value[s].detach() for name, value in state.items()}
             f = functional_call(template, own, (zeta.flatten(0, 1),))
-            totals = f.sum(0).unbind()  # rows do not depend on each other, so its slopes are theirs
+            totals = f.sum(0).unbind()  # rows do not depend on each other, so slopes of the sum are those of each row
         directions = self.directions()
         hidden = f.new_zeros(len(f), len(totals), len(self.hidden), self.n_directions)
         for j, total in enumerate(totals if calls else ()):
@@ -157,7 +158,7 @@ class LinearisedLaplace(LastLayerLaplace):
 
 
 class _Call(NamedTuple):
-    """What went into a hidden layer and came out of it."""
+    """The inputs and outputs of a call of hidden layer number `place`."""
 
     place: int
     inputs: Tensor
@@ -165,6 +166,6 @@ class _Call(NamedTuple):
 
 
 def _catch(calls: list[_Call], place: int, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-    """Note a call of a layer; what follows gets a copy, which it may change in place."""
+    """Record a call of a layer; later layers get a copy of the output, which they may change in place."""
     calls.append(_Call(place, inputs[0].detach(), output if output.requires_grad else output.requires_grad_()))
     return output.clone()

@@ -1,4 +1,4 @@
-"""Mean-field normal weights: every weight has a mean and a standard deviation."""
+"""Mean-field normal weights: every weight has its own mean and standard deviation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eiv.posteriors.base import PACE, Theta, WeightDraw, WeightPosterior
 
 __all__ = ["MeanField"]
 
-_RATE = 0.1  # of networks without dropout layers
+_RATE = 0.1  # p for networks without dropout layers
 _LEAST_RATE = 1e-4
 
 
@@ -26,23 +26,24 @@ class MeanField(WeightPosterior):
         D_{KL} = \sum_j \Big( \log \frac{\lambda_\theta}{\sigma_j} +
         \frac{\mu_j^2 + \sigma_j^2}{2 \lambda_\theta^2} - \frac12 \Big)
 
-    phi is mu, the parameters of the stack, and log sigma, as many numbers again. All weights are random, biases
-    included; dropout layers of the network drop nothing, but their rate p says where sigma starts: at
+    phi is mu, the parameters of the stack, and log sigma, of the same size. All weights are random, including biases.
+    Dropout layers of the network drop nothing, but their mean rate p sets the initial sigma:
     :math:`\sqrt{p / (1 - p)}` times the root mean square of each parameter's initial values.
 
-    All rows of a minibatch share one theta, and so do the zetas of each row. A theta for each row would be a network a
-    row. The local reparametrisation, which draws what comes out of a layer instead of its weights, gives each row
-    noise of its own, but each zeta too: outputs for zetas of one row have a joint distribution under one theta, which
-    noise drawn for each breaks and noise shared by all of them does not meet. It would be right for exact inputs only.
-    One theta per minibatch is right for all, at the price of gradients that vary more.
+    All rows of a minibatch share one theta, and so do the zetas of each row. A theta for each row would mean a separate
+    network for each row. The local reparametrisation, which draws the outputs of a layer instead of its weights, gives
+    noise of its own to each row, but also to each zeta. The outputs for several zetas of a row have a joint
+    distribution under one theta. Independent noise per zeta breaks it, and noise shared by all zetas does not
+    reproduce it. The local reparametrisation would be right for exact inputs only. One theta per minibatch is always
+    right; its gradients vary more.
 
-    A draw costs a normal number per weight, a step twice the parameters: several times Bernoulli dropout's training
-    time (`benchmarks/posteriors.py` measures it), because the numbers drawn are as many as the weights and not as the
-    units. A prediction keeps `n_theta` copies of the weights.
+    A draw costs one normal number per weight rather than per unit, and a step moves twice as many parameters. Training
+    therefore takes several times as long as with Bernoulli dropout (`benchmarks/posteriors.py` measures it). A
+    prediction keeps `n_theta` copies of the weights.
 
     The epistemic uncertainty shrinks as N grows. Correlations between weights are missed: on linear regression sigma is
-    that of a weight while all others are known, less than its posterior standard deviation. In wide networks with
-    little data the prior wins, and f comes out flat.
+    the standard deviation of a weight given all the others, which is less than its posterior standard deviation. In
+    wide networks with little data the prior dominates, and f comes out flat.
 
     Args:
         stack: the S networks.
@@ -71,7 +72,7 @@ class MeanField(WeightPosterior):
         self.learned["log_sigma"] = (torch.cat(starts, dim=1) / PACE).requires_grad_(True)
 
     @property
-    def spreads(self) -> Tensor:
+    def sigmas(self) -> Tensor:
         """Sigma of all weights, in the order of the stack's parameters: `S x weights`."""
         return (PACE * self.learned["log_sigma"]).exp()
 
@@ -91,9 +92,9 @@ class MeanField(WeightPosterior):
         return self.penalty_beside(squares) * squares + self.kl_beside_decay()
 
     def kl_beside_decay(self) -> Tensor:
-        """All but the penalty of mu, `S`."""
+        """The divergence without the penalty of mu, `S`."""
         log_sigma = self.learned["log_sigma"]
-        kl: Tensor = _SpreadKL.apply(log_sigma, self.penalty_beside(log_sigma))  # type: ignore[no-untyped-call]
+        kl: Tensor = _SigmaKL.apply(log_sigma, self.penalty_beside(log_sigma))  # type: ignore[no-untyped-call]
         return kl + self._constant()
 
     def _constant(self) -> float | Tensor:
@@ -105,7 +106,7 @@ class MeanField(WeightPosterior):
 
 
 class _Weights(torch.autograd.Function):
-    """The weights mu + sigma e of D draws, `S D x shape` each, with few passes over memory."""
+    """The weights mu + sigma e of D draws, `S D x shape` for each parameter, with few passes over memory."""
 
     @staticmethod
     def forward(ctx: Any, log_sigma: Tensor, noise: Tensor, *means: Tensor) -> tuple[Tensor, ...]:
@@ -114,7 +115,7 @@ class _Weights(torch.autograd.Function):
         weights, start = [], 0
         for mean in means:
             own = slice(start, start + mean[0].numel())
-            flat = mean.new_empty(*noise.shape[:2], mean[0].numel())  # its rows stand one behind another
+            flat = mean.new_empty(*noise.shape[:2], mean[0].numel())  # contiguous
             torch.addcmul(mean.flatten(1).unsqueeze(1), sigmas[:, own].unsqueeze(1), noise[:, :, own], out=flat)
             weights.append(flat.view(-1, *mean.shape[1:]))
             start = own.stop
@@ -139,8 +140,8 @@ class _Weights(torch.autograd.Function):
         return of_sigma.mul_(sigmas).mul_(PACE), None, *of_means
 
 
-class _SpreadKL(torch.autograd.Function):
-    """What sigma adds to the divergence, up to a constant, `S`: the penalty of its squares, less its logarithms."""
+class _SigmaKL(torch.autograd.Function):
+    """The terms of the divergence that depend on sigma, `S`: the penalty of its squares minus its logarithms."""
 
     @staticmethod
     def forward(ctx: Any, log_sigma: Tensor, penalty: float | Tensor) -> Tensor:
@@ -157,7 +158,7 @@ class _SpreadKL(torch.autograd.Function):
 
 
 def _start(value: Tensor, rate: float) -> Tensor:
-    """The logarithm of sigma to begin with, `S x weights`."""
+    """The initial logarithm of sigma, `S x weights`."""
     size = value.flatten(1).square().mean(1, keepdim=True).sqrt().clamp_min(1e-3)
     start: Tensor = (size * (rate / (1 - rate)) ** 0.5).log()
     return start.expand(-1, value[0].numel())

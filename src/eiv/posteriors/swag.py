@@ -15,13 +15,13 @@ from eiv.posteriors.base import PointPosterior, Theta, WeightDraw
 
 __all__ = ["SWAG"]
 
-_SHARE = 0.25  # of the epochs, the last ones, that are looked at
-_RANK = 20  # snapshots behind the low-rank term, at most
+_SHARE = 0.25  # the share of the epochs, counted from the end, whose weights are recorded
+_RANK = 20  # the most snapshots in the low-rank term
 _LEAST_STD = 1e-6
 
 
 class SWAG(PointPosterior):
-    r"""A low-rank normal distribution fitted to where the weights were in the last quarter of training.
+    r"""A low-rank normal distribution fitted to the weights at the ends of the last quarter of epochs.
 
     .. math::
         \theta \sim \mathcal{N}\Big(\bar\phi,\; \tfrac12 \mathrm{diag}(d^2) + \frac{1}{2 (K - 1)} D D^T\Big), \qquad
@@ -31,12 +31,13 @@ class SWAG(PointPosterior):
     with mean :math:`\bar\phi` and standard deviation d of the weights at the ends of those epochs, and the deviations D
     of the last K = 20 of them (Maddox et al., 2019, "stochastic weight averaging, Gaussian"). C is the covariance.
 
-    Training itself is the MAP estimate under N(0, lambda_theta^2), without randomness in the weights; dropout layers
-    drop nothing. It costs no more than Bernoulli dropout, and a copy of the weights per epoch. Then `n_theta` copies of
-    the weights are drawn for a prediction. All rows share a theta, and all zetas.
+    Training finds the MAP estimate under N(0, lambda_theta^2), without randomness in the weights; dropout layers drop
+    nothing. It costs no more than Bernoulli dropout, and one copy of the weights per epoch. A prediction draws
+    `n_theta` copies of the weights. All rows and all zetas share a theta.
 
-    The covariance is that of the optimiser about its end, which the step size and the minibatches decide, not Bayes'
-    rule. It does not shrink as N grows tenfold, and where training has not come to rest it holds the way still to go.
+    The covariance is that of the optimiser's path near its end. It depends on the step size and the minibatches, not on
+    Bayes' rule. It does not shrink as N grows tenfold. Where training has not converged it includes the remaining
+    drift.
 
     Args:
         stack: the S networks.
@@ -61,12 +62,12 @@ class SWAG(PointPosterior):
         self._restart()
 
     def begin(self, streams: Streams) -> None:
-        """Forget an earlier path."""
+        """Discard the path of an earlier training."""
         self._restart()
         self.kept.clear()
 
     def observe(self, epoch: int, epochs: int) -> None:
-        """Take the weights at the end of one of the last epochs into the path's moments."""
+        """Add the weights at the end of one of the last epochs to the moments of the path."""
         if epoch <= min(int((1 - _SHARE) * epochs), epochs - 2):
             return
         self._seen += 1
@@ -81,9 +82,9 @@ class SWAG(PointPosterior):
             del self._snapshots[name][:-_RANK]
 
     def finish(self, rows: Rows, likelihood: Likelihood, draws: ZetaDraws | None, streams: Streams) -> None:
-        """Put the mean of the path in the place of its end, and keep how far it scattered about that mean."""
+        """Set the weights to the mean of the path, and keep its standard deviations and snapshots about that mean."""
         if self._seen < 2:
-            raise ValueError("epochs must be 2 at least for posterior='swag', which looks at the course of training.")
+            raise ValueError("epochs must be at least 2 for posterior='swag', which compares the weights of epochs.")
         for name, value in self.stack.parameters.items():
             mean, snapshots = self._means[name], torch.stack(self._snapshots[name], dim=1)
             std = (self._squares[name] / (2 * (self._seen - 1))).sqrt()
@@ -93,7 +94,7 @@ class SWAG(PointPosterior):
         self._restart()
 
     def kept_shapes(self, found: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-        """Standard deviations as the parameters, and as many snapshots as there were, 20 at most."""
+        """Standard deviations in the shapes of the parameters, and the snapshots, 20 at most."""
         rank = next((shape[1] for name, shape in found.items() if name.startswith("path.") and len(shape) > 1), 0)
         shapes: dict[str, tuple[int, ...]] = {}
         for name, value in self.stack.parameters.items():
@@ -110,7 +111,7 @@ class SWAG(PointPosterior):
         return noise | {"path": streams.normal(n_draws, rank)}
 
     def theta(self, draw: WeightDraw) -> Theta:
-        """The weights of each draw; those of the optimiser as long as it is on its way."""
+        """The weights of each draw; for an empty draw, as in training, the current weights."""
         if not draw:
             return super().theta(draw)
         parameters = {}

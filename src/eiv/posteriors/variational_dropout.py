@@ -23,18 +23,18 @@ class VariationalDropout(WeightPosterior):
         D_{KL} = \frac{1}{2 \lambda_\theta^2} |\phi|^2
         + \sum_l n_l\, D_{KL}\big(\mathcal{N}(1, \alpha_l) \,\|\, \mathrm{log\mbox{-}uniform}\big)
 
-    for dropout layers l of n_l units. The prior has two parts, as for `GaussianDropout`: N(0, lambda_theta^2) for phi,
-    and the log-uniform one of Kingma, Salimans and Welling (2015) for s, with the approximation of its divergence by
-    Molchanov, Ashukha and Vetrov (2017) (`log_uniform_kl`).
+    for dropout layers l of n_l units. The prior has two factors, as for `GaussianDropout`: N(0, lambda_theta^2) for
+    phi, and the log-uniform prior of Kingma, Salimans and Welling (2015) for s. The divergence from the latter is the
+    approximation by Molchanov, Ashukha and Vetrov (2017) (`log_uniform_kl`).
 
     phi and one alpha per dropout layer and network are learned; alpha starts at p / (1 - p). Every row has its own s,
-    shared by its zetas. The gradient with respect to the masks comes on top of Bernoulli dropout's work: up to three
-    times its time in training, for small networks. With more data alpha falls, and the epistemic part with it. The
-    log-uniform prior is improper: alpha has no best value without data, and one alpha for many units is a coarse
-    description of what the data leave open.
+    shared by its zetas. Training also needs the gradient with respect to the masks, so that it takes up to three times
+    as long as with Bernoulli dropout, for small networks. With more data alpha falls, and the epistemic component with
+    it. The log-uniform prior is improper: alpha has no best value without data, and one alpha for many units is a
+    coarse description of what the data leave open.
 
     Args:
-        stack: the S networks, each with one dropout layer at least, whose rates are where alpha starts.
+        stack: the S networks, each with at least one dropout layer; alpha starts at p / (1 - p) for its rate p.
         weight_penalty: 1 / (2 lambda_theta^2).
 
     Examples:
@@ -88,11 +88,11 @@ class VariationalDropout(WeightPosterior):
 
 
 def log_uniform_kl(log_alpha: Tensor) -> Tensor:
-    r"""The divergence of N(1, alpha) from the log-uniform prior, up to a constant: zero for infinite alpha.
+    r"""The divergence of N(1, alpha) from the log-uniform prior, up to a constant that makes it 0 for infinite alpha.
 
     .. math:: D_{KL} \approx \tfrac12 \log(1 + \alpha^{-1}) + k_1 - k_1 \sigma(k_2 + k_3 \log \alpha)
 
-    Molchanov, Ashukha and Vetrov (2017), eq. (14); it is within 0.009 of the exact value for all alpha.
+    This is eq. (14) of Molchanov, Ashukha and Vetrov (2017), within 0.009 of the exact value for all alpha.
 
     Args:
         log_alpha: any shape.

@@ -1,4 +1,4 @@
-"""An uncertainty budget as metrologists know it: what each source adds to the variance of a label."""
+"""An uncertainty budget, as in metrology: what each source adds to the variance of a label."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["Budget"]
 Array = NDArray[np.float64]
 WEIGHTS, TOGETHER, NOISE = "fitted curve (epistemic)", "inputs together", "noise of a label"
 
-_ROUNDING = 1e-6  # of the inputs' part, what one input leaves to the others
-_CHANCE = 0.05  # of the inputs' part: twice the Monte Carlo error of what they do together, as measured
+_ROUNDING = 1e-6  # shares of the inputs' variance below this are rounding errors
+_CHANCE = 0.05  # twice the measured Monte Carlo error of the remainder, as a share of the inputs' variance
 
 
 @dataclass(frozen=True)
 class Budget:
-    r"""What each source adds to the variance of a label, a mean over rows.
+    r"""What each source adds to the variance of a label, as a mean over rows.
 
     .. math::
         \mathrm{total}^2 = \mathrm{epistemic}^2 + \sum_i \mathrm{share}_i\, \mathrm{aleatoric}^2
@@ -29,9 +29,10 @@ class Budget:
 
     Attributes:
         features: the names of the inputs.
-        variances: `n_x + 3`, of the weights, each input, the inputs together (their remainder) and the noise, in units
-            of y squared; they add up to that of a label. That of the inputs together can be negative where their errors
-            are correlated; where it is so by Monte Carlo error only, the inputs by themselves make up their part.
+        variances: `n_x + 3`, in units of y squared: that of the weights, of each input, the remainder of the inputs
+            together, and that of the noise. They add up to the variance of a label. The remainder can be negative where
+            errors are correlated. Where it is negative by Monte Carlo error only, it is set to zero and the variances
+            of the inputs are scaled to add up to the aleatoric one.
 
     Examples:
         >>> one = np.ones(1)
@@ -68,13 +69,13 @@ class Budget:
 
     @property
     def shares(self) -> Array:
-        """Of the variance of a label, `n_x + 3`; they add up to 1."""
+        """The shares of the variance of a label, `n_x + 3`; they add up to 1."""
         found: Array = self.variances / self.variances.sum()
         return found
 
     @property
     def of_inputs(self) -> Array:
-        """Of the aleatoric variance, `n_x + 1`: each input, and the inputs together; NaN where there is none."""
+        """The shares of each input and of the remainder in the aleatoric variance, `n_x + 1`; NaN where that is 0."""
         inputs = self.variances[1:-1]
         found: Array = inputs / inputs.sum() if inputs.sum() > 0 else np.full_like(inputs, np.nan)
         return found
@@ -90,7 +91,7 @@ class Budget:
         return float(np.sqrt(self.variances.sum()))
 
     def largest(self, most: int) -> tuple[list[str], Array]:
-        """Sources and their variances for a picture: the weights, the largest inputs first, and the rest."""
+        """The sources and their variances for a picture: the weights, the `most` largest inputs, and the rest."""
         inputs = self.variances[1:-2]
         order = np.argsort(-inputs, kind="stable")
         order = order[inputs[order] > 0]

@@ -1,4 +1,4 @@
-"""The curve along each feature, the others held at the middle of the training rows."""
+"""The curve along each feature, with the others held at their median over the training rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Curve", "curves"]
 
 Array = NDArray[np.float64]
 _POINTS = 61
-_MOST_BEYOND = 0.5  # of the training range, to either side
+_MOST_BEYOND = 0.5  # how far a curve may reach beyond the training range on either side, as a share of it
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Curve:
     """The prediction along one feature.
 
     Attributes:
-        feature: j.
+        feature: the index j of the feature.
         x: the values of the feature, `points`.
-        p: the prediction there, of one output.
-        quantiles: of the feature in the training rows, as `EiVRegressor.x_quantiles_` has them.
+        p: the predictions at these values, for one output.
+        quantiles: those of the feature over the training rows, from `EiVRegressor.x_quantiles_`.
 
     Examples:
         >>> x = np.linspace(0, 1, 5)
@@ -46,22 +46,22 @@ class Curve:
 
     @property
     def effect(self) -> float:
-        """How far the prediction moves between the 5 % and the 95 % quantile of the feature."""
+        """The change of the prediction between the 5 % and the 95 % quantile of the feature."""
         inside = (self.x >= self.quantiles[1]) & (self.x <= self.quantiles[3])
         ends = np.interp(self.quantiles[[1, 3]], self.x, self.p.mean)
         return float(np.ptp([*self.p.mean[inside], *ends]))
 
 
 def curves(model: EiVRegressor, X: Array | None = None) -> list[list[Curve]]:
-    """The curves of each output along each feature that varies, those that move the prediction most first.
+    """The curves of each output along each feature that varies, in order of their effect, the largest first.
 
-    The other features are at their training median. All features have the error that the model was fitted with, its
-    median where rows differed, and so have labels. A curve spans the range of the training rows, and that of X up to
-    half a range beyond.
+    The other features are at their median over the training rows. All features have the error that the model was fitted
+    with, or its median where rows differed; the same holds for labels. A curve spans the range of the training rows. It
+    extends to that of X, by up to half a range.
 
     Args:
-        model: fitted.
-        X: `rows x n_x`, rows that are to lie within the span.
+        model: a fitted model.
+        X: `rows x n_x`, rows that the curves should span.
 
     Returns:
         One list per output.

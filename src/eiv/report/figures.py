@@ -1,4 +1,4 @@
-"""The figures of a model's page, each small enough to be read on a telephone."""
+"""The figures on the page of a model, each small enough for a telephone."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
-BANDS = {"label": "#f3c5cc", "function": "#dd7081"}  # the colour of EiV, light and less so
+BANDS = {"label": "#f3c5cc", "function": "#dd7081"}  # the colour of EiV, lighter for labels
 _PANEL, _SINGLE = (3.4, 2.6), (4.2, 3.4)  # inches
-_MANY = 400  # points from which on they are drawn as an image
+_MANY = 400  # the number of points from which on they are drawn as an image
 _MOST_BARS, _LONGEST = 12, 28
 
 
 def budget_figure(budget: Budget, title: str = "") -> Figure:
-    """Bars of the standard uncertainties that the sources cause, with their shares in the variance of a label."""
+    """Bars of the standard uncertainty from each source, with its share of the variance of a label."""
     names, variances = budget.largest(_MOST_BARS)
     colours = {WEIGHTS: COLOURS["non_eiv"], TOGETHER: REST["other features"], NOISE: REST["remainder"]}
     with styled():
@@ -45,7 +45,7 @@ def budget_figure(budget: Budget, title: str = "") -> Figure:
 
 
 def curve_figure(curve: Curve, feature: str, output: str, limits: tuple[float, float]) -> Figure:
-    """A curve with the bands of the function and of a label, and where the training rows lie."""
+    """A curve with the bands of the function and of a label, and the range of the training rows."""
     low, least, _, most, high = curve.quantiles
     with styled():
         figure, ((axes,),) = new_figure(1, 1, _PANEL)
@@ -63,14 +63,14 @@ def curve_figure(curve: Curve, feature: str, output: str, limits: tuple[float, f
 
 
 def limits_of(curves: Sequence[Curve]) -> tuple[float, float]:
-    """Limits that all panels share, so that the effects of the features can be compared."""
+    """Vertical limits that all panels share, so that the effects of the features can be compared."""
     ends = [curve.p.interval(0.95, of="label") for curve in curves]
     low, high = min(float(end[0].min()) for end in ends), max(float(end[1].max()) for end in ends)
     return low - 0.08 * (high - low), high + 0.02 * (high - low)
 
 
 def calibration_figure(found: Comparison) -> Figure:
-    """Coverage of labels over the level of their intervals, and what chance alone would do."""
+    """The coverage of labels over the level of their intervals, with a band for chance."""
     levels = np.array([0.0, *LEVELS, 1.0])
     covered, chance = np.array([0.0, *found.covered(LEVELS), 1.0]), found.chance(levels)
     with styled():
@@ -110,7 +110,7 @@ def residual_figure(x: Array, found: Comparison, pattern: Pattern, what: str) ->
 
 
 def ranges_figure(ranges: Ranges, features: Sequence[str]) -> Figure:
-    """Where the values outside lie, each feature by its training range."""
+    """The values outside the training range, each feature in units of its range."""
     chosen = ranges.features[: 2 * _MOST_BARS].tolist()
     with styled():
         figure, ((axes,),) = new_figure(1, 1, (4.6, 1.1 + 0.3 * len(chosen)))
@@ -140,7 +140,7 @@ def loss_figure(losses: Array) -> Figure:
 
 
 def shortened(name: str) -> str:
-    """A name that fits an axis."""
+    """A name, cut to a length that fits an axis."""
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
@@ -149,7 +149,7 @@ def _points(axes: Axes, x: Array, y: Array) -> None:
 
 
 def _within(losses: Array) -> tuple[float, float]:
-    """Limits that leave out the fall of the first epochs, which hides the rest."""
+    """Limits without the steep fall of the first epochs, which would hide the rest."""
     later = losses[len(losses) // 10 :]
     low, high = float(later.min()), float(later.max())
     room = 0.08 * (high - low) or 1.0

@@ -1,4 +1,4 @@
-"""How predictions compare with measured labels: calibration, residuals, and what is left in them."""
+"""Predictions compared with measured labels: calibration, residuals, and patterns in the residuals."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _GROUPS = 10
 
 @dataclass(frozen=True)
 class Pattern:
-    r"""What a quantity explains of the residuals: their means in groups of rows with similar values.
+    r"""How much of the residuals a quantity explains, by their means in groups of rows with similar values of it.
 
     .. math:: \eta^2 = \sum_g n_g (\bar r_g - \bar r)^2 \Big/ \sum_i (r_i - \bar r)^2
 
     Attributes:
-        centres: `groups`, the mean of the quantity in each.
-        means: `groups`, the mean residual in each.
-        errors: `groups`, their standard errors; NaN for a group of one row.
-        explained: eta^2, the share of the residuals' variance that the means explain.
-        by_chance: what they would explain on average if there were nothing to explain.
+        centres: `groups`, the mean of the quantity in each group.
+        means: `groups`, the mean residual in each group.
+        errors: `groups`, the standard errors of these means; NaN for a group of one row.
+        explained: eta^2, the share of the residuals' variance that the group means explain.
+        by_chance: the mean of eta^2 if the residuals did not depend on the quantity.
 
     Examples:
         >>> x = np.repeat([0.0, 1.0], 50)
@@ -46,7 +46,7 @@ class Pattern:
 
     @classmethod
     def of(cls, x: Array, residuals: Array) -> Pattern:
-        """Ten groups of as many rows each, or fewer where values repeat."""
+        """The pattern of residuals over x in ten groups of equal size, or fewer where values repeat."""
         edges = np.unique(np.quantile(x, np.linspace(0, 1, _GROUPS + 1)[1:-1]))
         places = np.unique(np.searchsorted(edges, x, side="left"), return_inverse=True)[1]
         sizes = np.bincount(places)
@@ -62,14 +62,14 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Comparison:
-    r"""Measured labels beside their predictions.
+    r"""Measured labels and their predictions.
 
     .. math:: r_i = y_i - m(x_i), \qquad z_i = r_i / \mathrm{total}_i
 
     Attributes:
-        X: `rows x n_x`, those with a label.
-        y: `rows`.
-        p: their predictions, of one output.
+        X: `rows x n_x`, the rows that have a label.
+        y: `rows`, the labels.
+        p: the predictions for these rows, of one output.
 
     Examples:
         >>> p = Prediction(np.zeros(4), np.zeros(4), np.zeros(4), np.ones(4))
@@ -85,13 +85,13 @@ class Comparison:
 
     @classmethod
     def of(cls, X: Array, y: Array, p: Prediction) -> Comparison | None:
-        """Of the rows that have a label; None where there are fewer than two."""
+        """The comparison for the rows that have a label; None where there are fewer than two."""
         known = np.isfinite(y)
         return cls(X[known], y[known], p[known]) if known.sum() > 1 else None
 
     @property
     def residuals(self) -> Array:
-        """Measured less predicted."""
+        """Measured minus predicted labels, `rows`."""
         return self.y - self.p.mean
 
     @property
@@ -104,11 +104,11 @@ class Comparison:
         return calibration_curve(self.y, self.p.mean, self.p.total, levels)
 
     def chance(self, levels: Array | list[float]) -> Array:
-        """Two standard deviations of that share where all is right, if rows are independent."""
+        """Two standard deviations of `covered` at each level, for a calibrated model and independent rows."""
         q = np.asarray(levels, dtype=float)
         return np.asarray(2 * np.sqrt(q * (1 - q) / len(self.y)))
 
     def patterns(self) -> list[tuple[int, Pattern]]:
-        """What each feature that varies explains of the residuals, the largest share first."""
+        """The pattern of the residuals over each feature that varies, the one that explains most first."""
         found = [(j, Pattern.of(self.X[:, j], self.residuals)) for j in np.flatnonzero(np.ptp(self.X, axis=0)).tolist()]
         return sorted(found, key=lambda pair: pair[1].by_chance - pair[1].explained)

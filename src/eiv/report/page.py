@@ -1,4 +1,4 @@
-"""The page of a model: what it has learned, and how it does on the rows of a table."""
+"""The page of a model: its fitted curves and uncertainties, and its scores on the rows of a table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["write_model_page"]
 
 Array = NDArray[np.float64]
-_BUDGET_PASSES = 4000  # rows times features with errors that a budget is worked out for
+_BUDGET_PASSES = 4000  # the most rows times features with errors for which a budget is computed
 
 
 def write_model_page(
@@ -43,12 +43,12 @@ def write_model_page(
     """Write one self-contained HTML page on a model.
 
     Args:
-        path: the page; one that is there is replaced.
-        model: as `eiv.io.modelfile.load_model` gives it.
-        header: as `eiv.io.modelfile.read_header` gives it.
-        sample: rows of a table, with or without labels. Without it the page says what the model file holds.
-        provenance: more lines for the table at the end, each a thing and its value.
-        on_step: hears of what is being done.
+        path: the page; an existing file is replaced.
+        model: a fitted model, for instance from `EiVRegressor.load`.
+        header: the header of its file, from `eiv.io.modelfile.read_header`.
+        sample: rows of a table, with or without labels. Without it the page shows what the model file holds.
+        provenance: further lines for the table at the end, each a name and a value.
+        on_step: called with a description of each step.
 
     Examples:
         >>> import tempfile
@@ -85,7 +85,7 @@ def write_model_page(
 def _sections(
     model: EiVRegressor, outputs: Sequence[Output], sample: Sample | None, where: str, *, learned: bool
 ) -> list[Section]:
-    """Those of each output, of the rows and of the training; `learned` is whether the rows are those of the fit."""
+    """The sections on each output, on the rows and on the training; `learned`: the rows are those of the fit."""
     parts: list[Section] = []
     for i, output in enumerate(outputs):
         found = [sections.curves_section(output, model)]
@@ -100,7 +100,7 @@ def _sections(
 
 
 def _outputs(model: EiVRegressor, header: Mapping[str, Any], sample: Sample | None) -> tuple[list[Output], str]:
-    """What the model makes of the rows, one entry per output, and the words for where its budget holds."""
+    """The results of the model for the rows, one entry per output, and words that say where its budget holds."""
     features = tuple(header["features"]["names"] or (f"x{j}" for j in range(model.n_features_in_)))
     names = output_names(header)
     middle = model.x_quantiles_[2:3]
@@ -146,7 +146,7 @@ def _typical_errors(model: EiVRegressor, sample: Sample) -> Array:
 
 
 def _typical_label_error(model: EiVRegressor, sample: Sample | None, i: int) -> float | None:
-    """The median known error of a label of output i in the rows; None where the fit had some and the rows have none."""
+    """The median known error of a label of output i in the rows; None where only the labels of the fit had some."""
     if sample is None or sample.y_err is None:
         of_fit = float(model.y_err_median_[i])
         return of_fit if sample is None or not of_fit else None
@@ -154,7 +154,7 @@ def _typical_label_error(model: EiVRegressor, sample: Sample | None, i: int) -> 
 
 
 def _named(section: Section, i: int, name: str) -> Section:
-    """The section of one of several outputs."""
+    """The section with the name of its output in the title, for models of several outputs."""
     figures = [replace(figure, name=f"{figure.name}-{i}") for figure in section.figures]
     return replace(section, name=f"{section.name}-{i}", title=f"{section.title}: {name}", figures=figures)
 
@@ -167,8 +167,8 @@ def _subject(sample: Sample | None) -> str:
         if sample.is_whole
         else f"{len(sample):,} of {sample.n_rows:,} rows, evenly chosen"
     )
-    without = f"; {sample.n_left_out:,} left out for want of values" if sample.n_left_out else ""
-    return f"Looked at with {sample.name}: {rows}{without}."
+    without = f"; {sample.n_left_out:,} left out because of missing values" if sample.n_left_out else ""
+    return f"Evaluated on {sample.name}: {rows}{without}."
 
 
 def _summary(
@@ -208,20 +208,20 @@ def _notice(model: EiVRegressor, header: Mapping[str, Any], outputs: Sequence[Ou
     found += [output.label_error.sentence for output in outputs if output.label_error.of_rows is None][:1]
     if all(output.labels is None for output in outputs):
         found.append(
-            f"{sample.name} holds no labels of {', '.join(output.name for output in outputs)}, so nothing is "
-            "said of calibration and residuals."
+            f"{sample.name} holds no labels of {', '.join(output.name for output in outputs)}, so the page has no "
+            "calibration and no residuals."
         )
     elif _is_learned(header, sample):
         scores = "the scores on rows held out, below" if held_out_scores(header["notes"]) else "rows that are new to it"
         found.append(
-            f"The model was fitted to {sample.name}. On rows that it has learned from, residuals and "
-            f"calibration look better than on new ones; what counts are {scores}."
+            f"The model was fitted to {sample.name}. On these rows, residuals and calibration look better than on new "
+            f"ones; what counts are {scores}."
         )
     return " ".join(found)
 
 
 def _is_learned(header: Mapping[str, Any], sample: Sample | None) -> bool:
-    """Whether the table is that of the fit: by its content, or by its name where one of the two is not known."""
+    """Whether the table is that of the fit: by its digest, or by its name where one of the digests is not known."""
     if sample is None:
         return False
     notes = header["notes"]

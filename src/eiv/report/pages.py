@@ -1,4 +1,4 @@
-"""Pages: self-contained HTML (no network, no script from elsewhere, figures inside), and Markdown."""
+"""Elements of self-contained HTML pages, which load nothing from the network and include their figures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eiv.io.files import write_whole
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a sortable table: what is shown, and what it is sorted by."""
+    """A cell of a sortable table: its text, and the value it is sorted by."""
 
     text: str
     key: float | str
@@ -29,7 +29,7 @@ class Cell:
 
     @classmethod
     def measured(cls, value: float, error: float, digits: int = 3) -> Cell:
-        """A number with its standard error; a dash where there is none."""
+        """A cell for a number with its standard error; a dash where there is no number."""
         if math.isnan(value):
             return cls("–", float("-inf"))
         if not math.isfinite(error):
@@ -38,7 +38,7 @@ class Cell:
 
     @property
     def is_number(self) -> bool:
-        """Whether the cell is set to the right."""
+        """Whether the cell holds a number, which is aligned to the right."""
         return not isinstance(self.key, str)
 
 
@@ -53,7 +53,7 @@ class HtmlTable:
 
 @dataclass(frozen=True)
 class HtmlFigure:
-    """A figure of a page: an SVG that goes into the page, and words for it."""
+    """A figure of a page: an SVG that is embedded in it, and its caption."""
 
     name: str
     svg: bytes
@@ -61,13 +61,13 @@ class HtmlFigure:
 
     @property
     def source(self) -> str:
-        """The figure itself, as an address."""
+        """The figure as a data URL."""
         return "data:image/svg+xml;base64," + base64.b64encode(self.svg).decode()
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: sentences, figures, tables, tables to unfold, and a legend of colours."""
+    """A section of a page: sentences, figures, tables, tables to unfold, and a legend of colours."""
 
     name: str
     title: str
@@ -79,7 +79,7 @@ class Section:
 
 
 def write_page(path: Path, template: str, **content: Any) -> None:
-    """Fill one of our templates and write the page, whole or not at all."""
+    """Fill in a template and write the page, completely or not at all."""
     needs("A page", "jinja2", extra="report")
     import jinja2  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""What a model file says of itself, in words: for `eiv info` and for the page of a model."""
+"""The header of a model file in words, for `eiv info` and for the page of a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SCORES = ("rows", "rmse", "spread", "coverage_95", "epistemic", "aleatoric", "t
 
 
 def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The header of a model file, one entry and its value per line."""
+    """The lines that describe a model file, each a name and a value."""
     notes, training = header["notes"], header["training"]
     versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items())
     names = header["features"]["names"]
@@ -62,7 +62,7 @@ def _factor(header: Mapping[str, Any]) -> tuple[float, Any]:
 
 
 def settings_of(header: Mapping[str, Any]) -> dict[str, Any]:
-    """All settings: those of the fit, the recipe's among them, and what was set since."""
+    """All settings: those of the fit, including its recipe, with those that were changed since."""
     changed = {name: value for name, value in header["changed_since_fit"].items() if value is not None}
     return {**header["settings"], **changed}
 
@@ -105,18 +105,18 @@ def _network(settings: Mapping[str, Any]) -> str:
 
 
 def _shares(header: Mapping[str, Any]) -> str:
-    """What each network counts for in a prediction, where they differ in that; older files do not say."""
+    """The share of each network in a prediction, where they differ; empty for older files, which do not hold it."""
     weights = header.get("weights", [])
     return f"; their shares are {', '.join(f'{weight:.3g}' for weight in weights)}" if len(set(weights)) > 1 else ""
 
 
 def _unit(settings: Mapping[str, Any]) -> str:
-    """What a training consists of."""
+    """The word for the units of training: epochs or rounds."""
     return "rounds" if settings.get("network") == "cosine" else "epochs"
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
-    """The recipe, what characterises it, and what is not as it says; networks, length and seed have other lines."""
+    """The recipe, its main settings, and those that differ from it, without those that have lines of their own."""
     default = RECIPES[settings["recipe"]]
     shown = {name: settings[name] for name in ("recipe", "posterior", "input_prior", "zeta_draws", "y_noise")}
     by_rows = [name for name, value in default.items() if value is None]

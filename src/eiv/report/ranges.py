@@ -1,4 +1,4 @@
-"""Where the inputs leave the range of the training rows."""
+"""Inputs outside the range of the training rows."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Ranges:
-    r"""Rows beside the range of the training rows.
+    r"""Rows compared with the range of the training rows.
+
+    Value j of row i is outside where
 
     .. math:: x_{ij} < \min_t x_{tj} \quad \text{or} \quad x_{ij} > \max_t x_{tj}
 
     Attributes:
         X: `rows x n_x`.
         low: `n_x`, the least values in the training rows.
-        high: `n_x`, the greatest.
+        high: `n_x`, the greatest values there.
 
     Examples:
         >>> found = Ranges(np.array([[0.5, 2.0], [3.0, -1.0]]), low=np.zeros(2), high=np.ones(2))
@@ -36,28 +38,28 @@ class Ranges:
 
     @property
     def below(self) -> NDArray[np.bool_]:
-        """`rows x n_x`."""
+        """Whether each value is below the range, `rows x n_x`."""
         return self.low > self.X
 
     @property
     def above(self) -> NDArray[np.bool_]:
-        """`rows x n_x`."""
+        """Whether each value is above the range, `rows x n_x`."""
         return self.high < self.X
 
     @property
     def rows(self) -> NDArray[np.bool_]:
-        """Rows with a value outside."""
+        """Whether each row has a value outside, `rows`."""
         return np.asarray((self.below | self.above).any(1))
 
     @property
     def features(self) -> NDArray[np.intp]:
-        """Features with a value outside, those with most of them first."""
+        """The indices of the features with values outside, the one with most such values first."""
         counts = (self.below | self.above).sum(0)
         order = np.argsort(-counts, kind="stable")
         return np.asarray(order[counts[order] > 0])
 
     @property
     def places(self) -> Array:
-        """Where each value lies in the training range, 0 its least and 1 its greatest value; `rows x n_x`."""
+        """The place of each value in the training range, from 0 at its lower to 1 at its upper end, `rows x n_x`."""
         width = self.high - self.low
         return (self.X - self.low) / np.where(width > 0, width, 1.0)

@@ -1,4 +1,4 @@
-"""Rows of a table that a page looks at, and what a model makes of them."""
+"""Rows of a table that a page is made from, and the predictions for them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Sample:
         X_err: their errors, `n_x` or `rows x n_x`; None for that of the fit.
         y: `rows x n_y`, NaN where there is no label; None where the table has none at all.
         numbers: `rows`, the number of each row in its table, 1 for the first.
-        n_rows: how many rows of the table can be used.
-        name: what the table is called.
-        n_left_out: how many cannot, for want of values.
-        digest: the SHA-256 of the table's file, where there is one.
+        n_rows: the number of rows of the table that can be used.
+        name: the name of the table.
+        n_left_out: the number of rows that cannot be used because of missing values.
+        digest: the SHA-256 of the file of the table, if there is one.
         y_err: `rows x n_y`, the known errors of labels; None where there are none, or they are not known.
 
     Examples:
@@ -61,7 +61,7 @@ class Sample:
         return len(self) == self.n_rows
 
     def take(self, rows: NDArray[Any]) -> Sample:
-        """Some of the rows, by their places or by a choice of `rows`."""
+        """Some of the rows, by their indices or by a mask."""
         return replace(
             self,
             X=self.X[rows],
@@ -72,7 +72,7 @@ class Sample:
         )
 
     def with_all_errors(self) -> Sample:
-        """The same with the median error of a label where it is not known: a share of a label that is missing."""
+        """The same rows, with the median error of a label where it is a share of a label that is missing."""
         if self.y_err is None or np.isfinite(self.y_err).all():
             return self
         known = np.where(np.isfinite(self.y_err), self.y_err, np.nan)
@@ -81,12 +81,12 @@ class Sample:
         return replace(self, y_err=np.where(np.isnan(known), np.nanmedian(known, axis=0), known))
 
     def evenly(self, most: int) -> Sample:
-        """At most so many of the rows."""
+        """At most `most` of the rows, evenly chosen."""
         return self.take(np.linspace(0, len(self) - 1, min(most, len(self))).round().astype(int))
 
     @classmethod
     def joined(cls, pieces: Sequence[Sample]) -> Sample:
-        """Pieces of one table, one after the other."""
+        """The rows of several blocks of a table, in order."""
         first = pieces[0]
         return replace(
             first,
@@ -105,7 +105,7 @@ class Sample:
 
 
 def predict(model: EiVRegressor, X: Array, X_err: Any, y_err: Array | None, budget: bool = False) -> list[Prediction]:
-    """The prediction of each output by itself, for rows without names; `y_err` is `rows x n_y` or `n_y`."""
+    """One prediction per output; X has no column names, `y_err` is `rows x n_y` or `n_y`."""
     import pandas as pd  # noqa: PLC0415
 
     from eiv import UnlikeRowsWarning  # noqa: PLC0415
@@ -120,7 +120,7 @@ def predict(model: EiVRegressor, X: Array, X_err: Any, y_err: Array | None, budg
 
 
 def single_outputs(p: Prediction) -> list[Prediction]:
-    """A prediction of several outputs as predictions of one each."""
+    """A prediction of several outputs as a list of predictions of one output."""
     if p.mean.ndim == 1:
         return [p]
     return [

@@ -1,4 +1,4 @@
-"""The parts of a model's page: what is seen, in a sentence each, with its figures and tables."""
+"""The sections on the page of a model: sentences on each result, with its figures and tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_PANELS, _MOST_ROWS = 8, 10
 
 @dataclass(frozen=True)
 class LabelError:
-    """The known error of a label: its median over the training rows, and over the rows that the page looks at.
+    """The median known error of a label: `of_fit` over the training rows, `of_rows` over the rows of the page.
 
     The latter is None where the training labels had errors and those of the rows are not known.
     """
@@ -43,20 +43,20 @@ class LabelError:
 
     @property
     def sentence(self) -> str:
-        """Whether intervals of labels take known errors in; empty where there are none."""
+        """A sentence that says whether intervals of labels include known errors; empty where there are none."""
         if self.of_rows is None:
             return (
-                f"The labels of the fit had known errors ({number(self.of_fit)} in the median). Those of these rows "
-                "are not known, so the noise and the intervals of labels leave them out."
+                f"The labels of the fit had known errors (median {number(self.of_fit)}). Those of these rows are not "
+                "known, so the noise and the intervals of labels leave them out."
             )
         if not self.of_rows:
             return ""
-        return f"The intervals of labels take in their known errors, {number(self.of_rows)} in the median."
+        return f"The intervals of labels include their known errors (median {number(self.of_rows)})."
 
 
 @dataclass(frozen=True)
 class Output:
-    """What is known of one output: curves, budget, and predictions for the rows of a table."""
+    """The results for one output: curves, budget, and predictions for the rows of a table."""
 
     name: str
     features: tuple[str, ...]
@@ -76,25 +76,25 @@ def curves_section(output: Output, model: EiVRegressor) -> Section:
     first, limits = output.curves[0], draw.limits_of(output.curves)
     text = [
         f"Each panel shows {output.name} along one input, while the others are held at their median over the training "
-        "rows. All panels have the same vertical scale; those inputs come first that move the prediction most.",
+        "rows. All panels have the same vertical scale. Inputs with the largest effect on the prediction come first.",
         f"{output.features[first.feature]} moves it most, by {number(first.effect)} over the middle 90 % of its rows.",
     ]
     noisy = [
         f"{name} {number(error)}" for name, error in zip(output.features, model.x_err_median_, strict=True) if error > 0
     ]
     text.append(
-        "The bands take in the errors of the inputs (standard deviations, medians where rows differ): "
+        "The bands include the errors of the inputs (standard deviations, medians where rows differ): "
         f"{listed(noisy, 8)}."
         if noisy
-        else "The inputs are taken as exact, so the bands take in no errors of theirs."
+        else "The inputs are taken as exact, so the bands include no input errors."
     )
     if output.label_error.of_fit:
         text.append(
-            f"The band of a new label takes in its known error, too: {number(output.label_error.of_fit)}, the median "
+            f"The band of a new label also includes its known error: {number(output.label_error.of_fit)}, the median "
             "over the training rows."
         )
     if constant:
-        text.append(f"There is no panel for {listed(constant)}, of one and the same value in all training rows.")
+        text.append(f"There is no panel for {listed(constant)}: the value is the same in all training rows.")
     shown = [
         _figure(
             f"curve-{curve.feature}",
@@ -107,7 +107,7 @@ def curves_section(output: Output, model: EiVRegressor) -> Section:
         (COLOURS["eiv"], "prediction"),
         (draw.BANDS["function"], "95 %: the true value on the curve"),
         (draw.BANDS["label"], "95 %: a new label, that is a measured value"),
-        ("#000000", "where the training rows lie: thick 90 % of them, thin all"),
+        ("#000000", "range of the training rows: thick line 90 % of them, thin line all"),
     ]
     if any(curve.x[0] < curve.quantiles[0] or curve.x[-1] > curve.quantiles[-1] for curve in output.curves):
         legend.append(("#cccccc", "hatched: beyond the training rows"))
@@ -115,7 +115,7 @@ def curves_section(output: Output, model: EiVRegressor) -> Section:
 
 
 def calibration_section(output: Output, found: Comparison, learned: bool) -> Section:
-    """Whether intervals hold as many labels as they should; without a verdict where the model has learned them."""
+    """The section on the coverage of intervals; without a verdict where the model was fitted to these rows."""
     covered, chance = found.covered(_SHOWN_LEVELS), found.chance(_SHOWN_LEVELS)
     rows = [
         [
@@ -127,10 +127,10 @@ def calibration_section(output: Output, found: Comparison, learned: bool) -> Sec
     ]
     std = float(np.std(found.residuals / found.p.total))
     text = [
-        "An uncertainty means what it says where the interval at 95 % holds 95 % of the labels, and likewise "
-        "at every other level: where the red line stays in the grey band. Below it the model is too sure of itself, "
-        "above it too cautious.",
-        "The model has learned from these rows, so this is no test: on new rows fewer labels lie in their intervals."
+        "Uncertainties are right where the 95 % interval holds 95 % of the labels, and likewise at every other level: "
+        "the red line then stays in the grey band. Below the band the model is too sure of itself, above it too "
+        "cautious.",
+        "The model was fitted to these rows, so this is not a test: on new rows fewer labels lie in their intervals."
         if learned
         else f"{calibration_sentence(found)} {_elsewhere(found)}",
         f"Residuals divided by their uncertainty have a standard deviation of {std:.2f}, where 1 is right.",
@@ -148,14 +148,14 @@ def calibration_section(output: Output, found: Comparison, learned: bool) -> Sec
 
 
 def calibration_sentence(found: Comparison) -> str:
-    """Whether the 95 % interval is right."""
+    """A sentence that says whether the 95 % interval is right."""
     (inside,) = found.covered([0.95])
     how = coverage_verdict(inside, len(found.y))
     return f"Of {counted(len(found.y), 'label')}, {percent(inside)} lie in their 95 % interval: {how}."
 
 
 def _elsewhere(found: Comparison) -> str:
-    """Whether another level is off by more than chance, the worst of them."""
+    """A sentence on the level that deviates most; empty where none deviates by more than chance."""
     covered, chance = found.covered(_SHOWN_LEVELS), found.chance(_SHOWN_LEVELS)
     excess = (covered - _SHOWN_LEVELS) / chance
     worst = int(np.argmax(np.abs(excess)))
@@ -166,7 +166,7 @@ def _elsewhere(found: Comparison) -> str:
 
 
 def residuals_section(output: Output, found: Comparison) -> Section:
-    """What predictions miss, and whether that follows a pattern."""
+    """The section on the residuals, and on patterns in them."""
     patterns = found.patterns()
     over_prediction = Pattern.of(found.p.mean, found.residuals)
     shown = [
@@ -191,22 +191,23 @@ def residuals_section(output: Output, found: Comparison) -> Section:
         f"The root mean squared error is {number(found.rmse)}; always predicting the mean would make it "
         f"{number(float(found.y.std()))}. On average, labels lie {number(abs(found.residuals.mean()))} "
         f"{'above' if found.residuals.mean() > 0 else 'below'} their predictions.",
-        "Red: means of ten groups of rows, with two standard errors. Where they leave zero, something is missed.",
+        "Red: means of ten groups of rows, with two standard errors. Where they differ from zero, the model misses "
+        "something.",
     ]
     if patterns:
         j, pattern = patterns[0]
         text.append(
-            f"The strongest pattern is left along {output.features[j]}: such means explain "
+            f"The strongest pattern is that along {output.features[j]}: such means explain "
             f"{percent(pattern.explained)} of the residuals' variance, where chance explains "
             f"{percent(pattern.by_chance)}."
         )
     if len(patterns) > _MOST_PANELS:
-        text.append(f"The {_MOST_PANELS} most telling of {len(patterns)} inputs are shown.")
+        text.append(f"The {_MOST_PANELS} inputs with the strongest patterns, of {len(patterns)}, are shown.")
     return Section("residuals", "Residuals", text, shown)
 
 
 def budget_section(output: Output, where: str) -> Section:
-    """Which source makes how much of the uncertainty."""
+    """The section on how much of the uncertainty each source causes."""
     budget = output.budget
     of_inputs = [np.nan, *budget.of_inputs, np.nan]
     none = _cell(np.nan)
@@ -225,17 +226,17 @@ def budget_section(output: Output, where: str) -> Section:
     if len(noisy):
         most = int(noisy[np.argmax(budget.variances[1:-2][noisy])])
         text.append(
-            f"The errors of the inputs make {percent(float(budget.shares[1:-1].sum()))} of it. Of these, the error of "
-            f"{output.features[most]} counts most: a better measurement of it would help most."
+            f"The errors of the inputs make up {percent(float(budget.shares[1:-1].sum()))} of it. Among these, the "
+            f"error of {output.features[most]} counts most: a better measurement of it would help most."
         )
     else:
-        text.append("The inputs are taken as exact, so none of them has a part in it.")
-    known = f", its known error of {number(output.label_error.of_rows)} in it" if output.label_error.of_rows else ""
+        text.append("The inputs are taken as exact, so none of them contributes to it.")
+    known = f", with its known error of {number(output.label_error.of_rows)}" if output.label_error.of_rows else ""
     text.append(
-        "Fitted curve: what the training rows leave open about it. Inputs together: what their errors do only in "
-        f"company. Noise: the scatter of a label about the curve{known}."
+        "Fitted curve: what the training rows leave open about it. Inputs together: the joint effect of their errors, "
+        f"beyond that of each alone. Noise: the scatter of a label about the curve{known}."
     )
-    headings = ("source", "of the variance", "u", "of the input part", "error of the input")
+    headings = ("source", "of the variance", "u", "of the inputs' variance", "error of the input")
     table = HtmlTable(f"Uncertainty budget; u in units of {output.name}", headings, rows)
     figure = _figure(
         "budget-bars",
@@ -246,7 +247,7 @@ def budget_section(output: Output, where: str) -> Section:
 
 
 def ranges_section(outputs: Sequence[Output], sample: Sample, model: EiVRegressor) -> Section:
-    """Where the inputs leave the range of the training rows."""
+    """The section on inputs outside the range of the training rows."""
     low, high = model.x_quantiles_[0], model.x_quantiles_[-1]
     ranges, features = Ranges(sample.X, low, high), outputs[0].features
     n_outside = int(ranges.rows.sum())
@@ -265,8 +266,8 @@ def ranges_section(outputs: Sequence[Output], sample: Sample, model: EiVRegresso
             inside, outside = (np.sqrt(np.mean(output.p.epistemic[rows] ** 2)) for rows in (~ranges.rows, ranges.rows))
             of = f" of {output.name}" if len(outputs) > 1 else ""
             text.append(
-                f"What the training rows leave open about the curve (epistemic){of} is {number(outside)} on the rows "
-                f"outside, and {number(inside)} on the others."
+                f"The uncertainty of the fitted curve (epistemic){of} is {number(outside)} on the rows outside, and "
+                f"{number(inside)} on the others."
             )
     counts = [
         [
@@ -290,7 +291,7 @@ def ranges_section(outputs: Sequence[Output], sample: Sample, model: EiVRegresso
         HtmlTable(f"{which}; row 1 is the first below the header", ("row", "values"), first),
         *unlike,
     ]
-    figure = _figure("ranges", draw.ranges_figure(ranges, features), "Values outside, by the training range.")
+    figure = _figure("ranges", draw.ranges_figure(ranges, features), "Values outside, in units of the training range.")
     return Section("range", "Range of the inputs", text, [figure], tables)
 
 
@@ -300,10 +301,8 @@ def ranges_sentence(ranges: Ranges, features: Sequence[str], p: Prediction | Non
     if not n_outside:
         return f"All {counted(len(ranges.X), 'row')} lie within the range of the training rows, in every column."
     names = listed([features[j] for j in ranges.features.tolist()])
-    found = f"{n_outside:,} of {counted(len(ranges.X), 'row')} leave the range of the training rows, in {names}."
-    return (
-        found if p is not None and p.unlike is not None else f"{found} Predictions there are guesses beyond the data."
-    )
+    found = f"{n_outside:,} of {counted(len(ranges.X), 'row')} are outside the range of the training rows, in {names}."
+    return found if p is not None and p.unlike is not None else f"{found} Predictions there are extrapolations."
 
 
 def unlike_sentence(p: Prediction) -> str:
@@ -334,7 +333,7 @@ def _unlike_rows(output: Output, sample: Sample, model: EiVRegressor) -> list[Ht
 
 
 def training_section(model: EiVRegressor) -> Section:
-    """The course of the training."""
+    """The section on the training."""
     losses = model.loss_curve_
     mean = losses.mean(1)
     if model.settings_.network == "cosine":

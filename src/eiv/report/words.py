@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-_SMALL, _LARGE = 0.02, 0.2  # of the variance of a new label
+_SMALL, _LARGE = 0.02, 0.2  # shares of the variance of a new label
 
 
 def verdict(scores: Mapping[str, float], where: str, exact: bool) -> str:
-    """Whether the errors of the inputs matter, and where that was looked at."""
+    """A sentence that says whether the errors of the inputs matter; `where` says for which rows."""
     if exact:
         return "Whether input errors matter here cannot be said: none were given."
     if not scores["aleatoric"] and not scores["epistemic"]:
@@ -24,7 +24,7 @@ def verdict(scores: Mapping[str, float], where: str, exact: bool) -> str:
 
 
 def coverage_verdict(inside: float, n_rows: int) -> str:
-    """Whether a share of the labels inside their 95 % intervals is right, within two standard deviations of chance."""
+    """Words for the share of labels inside their 95 % intervals: right within two standard deviations, or not."""
     if abs(inside - 0.95) <= 2 * math.sqrt(0.95 * 0.05 / n_rows):
         return "as it should be, within chance"
     return "too few, so the intervals are too narrow" if inside < 0.95 else "too many, so the intervals are too wide"
@@ -46,7 +46,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def percent(share: float) -> str:
-    """A share for a sentence or a table, without a break before its sign."""
+    """A share in per cent for a sentence or a table, with no line break before the sign."""
     return f"{round(100 * share, 1) + 0.0:.1f}\u00a0%"  # -0.0 + 0.0 is 0.0
 
 
@@ -56,7 +56,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
-    """`a, b and c`; of many names the first ones, and how many are left."""
+    """`a, b and c`; of many names the first ones, and the number of the others."""
     shown = list(names[:most])
     if len(names) > most:
         return f"{', '.join(shown)} and {len(names) - most} more"

@@ -1,1 +1,1 @@
-"""The whole paper again: settings, runs, figures, claims and the report, by nothing but the public API."""
+"""The reproduction of the paper: settings, runs, figures, claims and the report."""

@@ -1,7 +1,7 @@
-"""What the paper says, sentence by sentence, put to the test on the tables of a run.
+"""The claims of the paper, each tested on the tables of a run.
 
-The rules stand here, before a run; the one that was changed after an earlier run says so (`closer_at_every_level`).
-`eiv.experiments.paper.verdicts` says when a claim holds, `eiv.experiments.paper.statistics` where errors come from.
+The rules were fixed before a run; the one that was changed after an earlier run says so (`closer_at_every_level`).
+`eiv.experiments.paper.verdicts` defines when a claim holds, `eiv.experiments.paper.statistics` has the standard errors.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from eiv.experiments.paper.verdicts import Claim, Condition, Verdict, claims_tab
 
 __all__ = ["Claim", "Condition", "Verdict", "check_claims", "claims_table"]
 
-_ALIKE = 0.03  # coverages that differ by less are taken as alike, in every claim of this kind
-_READINGS = {  # of the uncertainty of the g-based regression
+_ALIKE = 0.03  # coverages that differ by less count as equal, in every claim of this kind
+_READINGS = {  # the two meanings of the uncertainty of the g-based regression
     "parameters": "band of its coefficients",
     "predictive": "predictive band, with σ_y",
 }
 
 
 def check_claims(tables: Tables, estimator: str = "literal") -> list[Claim]:
-    """Put the paper's claims to the test.
+    """Test the claims of the paper.
 
     Args:
-        tables: of a run.
-        estimator: of m and u; "literal" is the paper's.
+        tables: the tables of a run.
+        estimator: the estimator of m and u; "literal" is that of the paper.
 
     Returns:
         The claims, in the order of the paper.
@@ -78,9 +78,9 @@ def _predictions_alike(numbers: Numbers) -> Claim:
     return Claim(
         "predictions_alike",
         "section 3, figures prediction_linear and other_predictions",
-        "EiV and non-EiV models predict much the same.",
+        "EiV and non-EiV models have almost the same predictions.",
         "root mean square difference of the two predictions for 200 fresh points, each averaged over the networks, in "
-        "units of the spread of g(ζ), standard error over the points",
+        "units of the spread (standard deviation) of g(ζ); standard error over the points",
         "at most 0.1 on every simulated set",
         tuple(conditions),
     )
@@ -102,7 +102,7 @@ def _truth_better_covered(numbers: Numbers) -> Claim:
         "truth_better_covered",
         "section 3, figures prediction_linear and other_predictions; summary",
         "The EiV model's uncertainty covers more of the ground truth.",
-        "coverage of g(ζ) by 1.96 u, EiV less non-EiV",
+        "coverage of g(ζ) by 1.96 u, EiV minus non-EiV",
         "above 0 on every simulated set",
         compare(numbers, numbers.simulated, "truth_coverage", difference, low=0.0),
     )
@@ -120,8 +120,8 @@ def _closer_to_g_of_x(numbers: Numbers) -> Claim:
     return Claim(
         "closer_to_g_of_x",
         "section 3, figure deviation_scatter",
-        "Most predictions of either model lie closer to g(x) than to g(ζ).",
-        "share of 200 fresh points whose averaged prediction is closer to g(x), binomial standard error",
+        "Most predictions of either model are closer to g(x) than to g(ζ).",
+        "share of 200 fresh points whose averaged prediction is closer to g(x); binomial standard error",
         "above one half for both models on every simulated set",
         tuple(conditions),
     )
@@ -139,7 +139,7 @@ def _epistemic_too_small(numbers: Numbers) -> Claim:
         "section 3, figure prediction_linear (cut-out)",
         "The non-EiV model's epistemic uncertainty cannot account for the deviation g(ζ) - g(x).",
         "share of 200 fresh points with |g(ζ) - g(x)| below 1.96 times the epistemic uncertainty, averaged over the "
-        "networks, binomial standard error",
+        "networks; binomial standard error",
         "below 0.95 on every simulated set",
         tuple(conditions),
     )
@@ -150,9 +150,9 @@ def _rmse_alike(numbers: Numbers) -> Claim:
     return Claim(
         "rmse_alike",
         "section 3, figure RMSE_bar; summary",
-        "The RMSE of both models is almost the same, naval excepted.",
+        "The RMSE of both models is almost the same, except on naval.",
         "RMSE of the EiV model over that of the non-EiV model",
-        "between 0.9 and 1.1 on every set but naval",
+        "between 0.9 and 1.1 on every set except naval",
         compare(numbers, others, "rmse", ratio, low=0.9, high=1.1),
     )
 
@@ -185,8 +185,8 @@ def _labels_covered_alike(numbers: Numbers) -> Claim:
     return Claim(
         "labels_covered_alike",
         "section 3, figure total_cov_bar; summary",
-        "The total uncertainty of both models covers labels alike.",
-        "coverage of labels by 1.96 times the total uncertainty, EiV less non-EiV",
+        "The total uncertainty of both models covers labels equally well.",
+        "coverage of labels by 1.96 times the total uncertainty, EiV minus non-EiV",
         "between -0.03 and 0.03 on every set",
         compare(numbers, numbers.sets, "label_coverage_total", difference, low=-_ALIKE, high=_ALIKE),
     )
@@ -213,7 +213,7 @@ def _labels_better_covered_by_u(numbers: Numbers) -> Claim:
         "labels_better_covered_by_u",
         "section 3, figure noisy_cov_bar; summary",
         "Without the output noise, the EiV model's uncertainty covers more of the labels.",
-        "coverage of labels by 1.96 u (EiV) less that by 1.96 times the epistemic uncertainty (non-EiV)",
+        "coverage of labels by 1.96 u (EiV) minus that by 1.96 times the epistemic uncertainty (non-EiV)",
         "above 0 on every set",
         compare(numbers, numbers.sets, "label_coverage_u", difference, low=0.0),
     )
@@ -235,7 +235,7 @@ def _truth_closer_than_non_eiv(numbers: Numbers) -> Claim:
         "truth_closer_than_non_eiv",
         "section 3, figure true_cov_bar; summary",
         "Coverage of the ground truth by the EiV model is closer to 0.95 than that by the non-EiV model.",
-        "distance of the non-EiV model's coverage from 0.95, less that of the EiV model's",
+        "distance of the non-EiV model's coverage from 0.95, minus that of the EiV model's",
         "above 0 on every simulated set",
         compare(numbers, numbers.simulated, "truth_coverage", closer_to(0.95), low=0.0),
     )
@@ -245,9 +245,9 @@ def _truth_closer_than_regression(numbers: Numbers, reading: str) -> Claim:
     return Claim(
         f"truth_closer_than_regression_{reading}",
         "section 3, figure true_cov_bar; appendix, simulated data",
-        "It is closer to 0.95 than that of a Bayesian regression that knows the form of g, too "
+        "It is also closer to 0.95 than that of a Bayesian regression that knows the form of g "
         f"({_READINGS[reading]}).",
-        f"distance of the g-based regression's coverage ({reading}) from 0.95, less that of the EiV model's",
+        f"distance of the g-based regression's coverage ({reading}) from 0.95, minus that of the EiV model's",
         "above 0 on every simulated set",
         compare(
             numbers,
@@ -265,8 +265,8 @@ def _regression_covers_too_little(numbers: Numbers, reading: str) -> Claim:
     return Claim(
         f"regression_covers_too_little_{reading}",
         "section 3, figure true_cov_bar; appendix, simulated data",
-        f"The g-based regression ({_READINGS[reading]}) covers the truth insufficiently, so a misfit is not the reason "
-        "why non-EiV does.",
+        f"The g-based regression ({_READINGS[reading]}) covers too little of the truth, so a misfit is not the reason "
+        "why the non-EiV model does, too.",
         f"coverage of g(ζ) by 1.96 times the uncertainty of the regression ({reading})",
         "below 0.9 on every simulated set",
         compare(numbers, numbers.simulated, "truth_coverage", float, (G_REGRESSION,), high=0.9, reading=reading),
@@ -288,12 +288,12 @@ def _closer_at_every_level(numbers: Numbers) -> Claim:
         "closer_at_every_level",
         "section 3, figure true_cov_vs_q",
         "For every q the EiV model's coverage is closer to q than the non-EiV model's.",
-        "distance of the non-EiV model's coverage from q, less that of the EiV model's: its mean over q = 0.05, 0.1, "
-        "..., 0.95, and its value at the q that has the least room to the bound in standard errors",
-        f"on every simulated set the mean above 0, and no value below -{_ALIKE:g} (coverages as close as that count as "
-        "alike in other claims, too). This rule was changed after an earlier run: then every value had to be above 0. "
-        "But with q the difference goes to 0: at q = 0.05 it is 0.025 where one model covers q and the other half of "
-        "it, no more than a few of its errors, so that the claim could fail but hardly hold",
+        "distance of the non-EiV model's coverage from q, minus that of the EiV model's: its mean over q = 0.05, 0.1, "
+        "..., 0.95, and its value at the q where it is closest to the bound in standard errors",
+        f"on every simulated set the mean above 0, and no value below -{_ALIKE:g} (coverages this close count as equal "
+        "in other claims, too). This rule was changed after an earlier run, for which every value had to be above 0. "
+        "But the difference goes to 0 with q. At q = 0.05 it is 0.025 where one model covers q and the other half of "
+        "q, which is only a few standard errors. So the claim could fail but hardly hold",
         tuple(conditions),
     )
 
@@ -310,7 +310,7 @@ def _less_output_noise(numbers: Numbers) -> Claim:
         "less_output_noise",
         "section 3, summary",
         "The EiV model relies less on output noise to explain its error.",
-        "share of the output noise in the total variance, EiV less non-EiV",
+        "share of the output noise in the total variance, EiV minus non-EiV",
         "below 0 on every set",
         tuple(conditions),
     )

@@ -1,4 +1,4 @@
-"""What is measured of trained networks."""
+"""The evaluation of trained networks on test rows."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["ESTIMATORS", "LEVELS", "Evaluation", "evaluate_models", "evaluate_re
 
 Array = NDArray[np.float64]
 ESTIMATORS: tuple[Literal["unbiased", "literal"], ...] = ("unbiased", "literal")
-LEVELS = tuple(round(0.05 * i, 2) for i in range(1, 20))  # q of figure true_cov_vs_q
+LEVELS = tuple(round(0.05 * i, 2) for i in range(1, 20))  # the values of q in figure true_cov_vs_q
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Tidy tables of one stack of networks.
+    """Tidy tables for one stack of networks.
 
     Attributes:
-        networks: one row per network and estimator: RMSE, coverages and the parts of the uncertainty.
+        networks: one row per network and estimator: RMSE, coverages and the components of the uncertainty.
         calibration: one row per network, estimator and q: coverage of g(zeta).
         points: one row per point of known truth and estimator: prediction and u, averaged over the networks.
 
@@ -45,13 +45,13 @@ class Evaluation:
 
 
 def evaluate_models(problem: Problem, models: Sequence[EiVRegressor]) -> Evaluation:
-    """Evaluate one model per split on its test rows, by both estimators of Algorithm 2.
+    """Evaluate one model per split on its test rows, with both estimators of Algorithm 2.
 
-    Values of real data are in units of the spread of the training labels, as the paper standardises them.
+    Values of real data are in units of the standard deviation of the training labels, as the paper standardises them.
 
     Args:
         problem: the data.
-        models: as many as the problem has splits, each fitted on the training rows of its own.
+        models: one model per split of the problem, fitted to the training rows of that split.
 
     Returns:
         The tables.
@@ -77,11 +77,12 @@ def evaluate_models(problem: Problem, models: Sequence[EiVRegressor]) -> Evaluat
 
 
 def evaluate_regression(problem: Problem) -> Evaluation:
-    r"""Evaluate the g-based Bayesian regression in both readings of its uncertainty, on the rows of the networks.
+    r"""Evaluate the g-based Bayesian regression, with two versions of its uncertainty, on the rows of the networks.
 
     .. math:: u = \mathrm{std}[\tilde g(x)] \quad \text{or} \quad u = \mathrm{std}[y]
 
-    The second holds sigma_y. It covers nearly every truth on linear, and hardly any on sine, whose sigma_y is small.
+    The second includes sigma_y. It covers nearly all of the truth on linear, and hardly any on sine, where sigma_y is
+    small.
 
     Args:
         problem: a simulated problem.
@@ -109,7 +110,7 @@ def evaluate_regression(problem: Problem) -> Evaluation:
 
 
 def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows of an array or a pandas table."""
+    """The given rows of an array or a pandas table."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
@@ -180,7 +181,7 @@ def _root_mean_square(values: Array) -> float:
 
 
 def _standard_errors(values: Array) -> Array:
-    """Of the mean over the first axis; not a number where there is only one value."""
+    """The standard error of the mean over the first axis; NaN where there is only one value."""
     if len(values) < 2:
         return np.full(values.shape[1], np.nan)
     return np.asarray(values.std(0, ddof=1) / np.sqrt(len(values)))

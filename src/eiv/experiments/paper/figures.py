@@ -25,17 +25,17 @@ CAPTIONS = {
     "(epistemic for non-EiV, u for EiV). Each of the 50 points is predicted from a measured x of its own and drawn at "
     "its true ζ. The cut-out shows one ζ and its x: both predictions follow g(x).",
     "other_predictions": "The same on the other simulated sets.",
-    "deviation_scatter": "How far predictions for 200 fresh points lie from g(ζ) and from g(x). Below the diagonal a "
-    "prediction is nearer to g(x), the value at the measured input, than to the truth. The share of such points stands "
-    "in each panel.",
+    "deviation_scatter": "Distances of the predictions for 200 fresh points from g(ζ) and from g(x). Below the "
+    "diagonal a prediction is closer to g(x), the value at the measured input, than to the truth. Each panel gives the "
+    "share of such points.",
     "scores": "RMSE, coverage of labels by 1.96 times the total uncertainty, and by 1.96 u (EiV) or 1.96 times the "
     "epistemic uncertainty (non-EiV), on the test rows. Bars: standard errors over the networks.",
     "truth_coverage": "Coverage of the truth g(ζ) on the test rows by 1.96 u (epistemic for non-EiV). For EiV, filled: "
     "the unbiased estimator, hollow: Algorithm 2 as printed, whose five zetas for all thetas make u too small. For the "
-    "g-based regression, filled: the uncertainty of its coefficients, hollow: its predictive one, which holds σ_y, as "
-    "the paper words it.",
-    "truth_coverage_by_level": "Coverage of the truth by intervals that should hold a share q of it, with the standard "
-    "error over the networks as a band. On the diagonal an uncertainty means what it says.",
+    "g-based regression, filled: the uncertainty of its coefficients, hollow: its predictive uncertainty, which "
+    "includes σ_y, as the paper describes it.",
+    "truth_coverage_by_level": "Coverage of the truth by intervals that should cover a share q of it. Bands: standard "
+    "errors over the networks. A model on the diagonal is calibrated.",
 }
 
 
@@ -43,8 +43,8 @@ def draw_figures(tables: Tables, folder: Path) -> list[str]:
     """Draw every figure that the tables have data for, as SVG and PNG.
 
     Args:
-        tables: of a run.
-        folder: where the figures go.
+        tables: the tables of a run.
+        folder: the folder for the figures.
 
     Returns:
         The names of the figures, in the order of the paper.
@@ -82,7 +82,7 @@ def _prediction_linear(tables: Tables) -> Figure | None:
     whole.legend(frameon=False, loc="upper left")
     points = _points(tables, "linear", "eiv", "line")
     inner = points[(points["zeta"].abs() < 0.7)]
-    one = inner.loc[(inner["x"] - inner["zeta"]).abs().idxmax()]  # the ζ whose x lies farthest from it
+    one = inner.loc[(inner["x"] - inner["zeta"]).abs().idxmax()]  # the ζ whose x is farthest from it
     centre, half = (one["zeta"] + one["x"]) / 2, 0.42
     zoom.set(xlim=(centre - half, centre + half), ylim=(centre - half, centre + half))
     for at, value, colour, style, label in (

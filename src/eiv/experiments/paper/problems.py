@@ -1,4 +1,4 @@
-"""The data of a run: the rows of each network, and points with a known truth that are common to all."""
+"""The data of a run: the rows of each network, and points with a known truth that all networks share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Points:
     """Points of a simulated problem that no network has seen.
 
     Attributes:
-        kind: "fresh" for zetas drawn as the data are, "line" for equidistant ones.
+        kind: "fresh" for zetas drawn like those of the data, "line" for equidistant ones.
         zeta: `points`, true inputs.
         x: `points`, measured inputs.
         truth: `points`, g(zeta).
@@ -50,20 +50,20 @@ class Points:
 
 @dataclass(frozen=True)
 class Problem:
-    """The rows of a data set, and which of them each of its S networks has.
+    """The rows of a data set, and the split of them for each of S networks.
 
-    Simulated data are drawn anew for each network: the rows of all networks stand one after another, and no two
-    networks share any. Real data are one table that is split at random for each network. Four fifths of a network's
-    rows are for training.
+    Simulated data are drawn anew for each network: X holds the rows of all networks, one after another, and no two
+    networks share a row. Real data are one table, which is split at random for each network. Four fifths of the rows of
+    a network are for training.
 
     Attributes:
         name: the data set.
         X: `rows x n_x`; for simulated data the rows of all networks.
         y: `rows`.
         truth: `rows`, g(zeta), or None for real data.
-        splits: positions of training and of test rows, one pair per network.
+        splits: the indices of training rows and of test rows, one pair per network.
         points: further points with a known truth, for simulated data.
-        network_seed: for the networks of every method, so that they differ in the method alone.
+        network_seed: the seed of the networks, the same for every method.
 
     Examples:
         >>> linear = problem("linear", seed=0, n_networks=3)
@@ -92,7 +92,7 @@ def problem(name: str, seed: int, n_networks: int) -> Problem:
         n_networks: S.
 
     Returns:
-        The problem; what the first networks have does not depend on how many there are.
+        The problem; the rows of the first networks do not depend on `n_networks`.
 
     Examples:
         >>> problem("sine", seed=1, n_networks=2).X.shape
@@ -110,7 +110,7 @@ def problem(name: str, seed: int, n_networks: int) -> Problem:
 
 
 def _drawn_anew(name: str, seeds: Sequence[SeedSequence]) -> tuple[Array, Array, Array, Splits]:
-    """X, y, truth and splits of one data set per seed; rows are drawn independently, so the last ones serve as test."""
+    """X, y, truth and splits of one data set per seed; rows are independent, so the last ones are the test rows."""
     data = [simulate(name, random_state=int(seed.generate_state(1)[0])) for seed in seeds]
     X, y, truth = (np.concatenate([getattr(one, column) for one in data]) for column in ("X", "y", "truth"))
     rows = np.arange(len(y), dtype=np.intp).reshape(len(seeds), -1)

@@ -1,7 +1,6 @@
-"""The paper's yardstick on simulated data: Bayesian regression with the functions behind g (appendix, simulated data).
+"""The reference method of the paper on simulated data: Bayesian regression with the form of g (appendix).
 
-The functions are evaluated at the measured x, so even this model, which knows the form of g, does not know of the
-errors in x.
+The functions are evaluated at the measured x. So this model knows the form of g, but ignores the errors in x.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 def design(name: str, x: Array) -> Array:
-    r"""The functions that g-tilde is made of, at x.
+    r"""The values at x of the functions that g-tilde is a linear combination of.
 
     .. math:: \tilde g(x) = \sum_{i=0}^{K} a_i x^i \quad \text{or} \quad a_0 x + a_1 \sin 2\pi x + a_2 \sin 4\pi x
 
@@ -74,12 +73,12 @@ class GRegression:
         return cls(name, inverse @ functions.T @ y, inverse * SIMULATED[name].y_noise ** 2)
 
     def predict(self, x: Array) -> tuple[Array, Array, Array]:
-        """Mean, and the uncertainty in both readings: of g-tilde by its coefficients, and of a label, with sigma_y.
+        """The mean, and two uncertainties: that of g-tilde from its coefficients, and that of a label, with sigma_y.
 
-        The paper words the second (the standard deviation of the posterior predictive distribution), and says that
-        it covers the truth too seldom on all four sets. Only the first does: how often the second covers it is a
-        matter of sigma_y. It covers nearly every truth on linear, where sigma_y is twice what sigma_x moves g by, and
-        falls far short where sigma_y is small. Every claim about this regression is put to the test for both.
+        The paper describes the second (the standard deviation of the posterior predictive distribution), and says that
+        it covers the truth too seldom on all four sets. Only the first does. The coverage of the second depends on
+        sigma_y: it covers nearly all of the truth on linear, where sigma_y is twice the effect of sigma_x on g, and far
+        too little where sigma_y is small. Every claim about this regression is tested for both.
         """
         functions = design(self.name, x)
         parameters = np.sqrt(np.einsum("ri,ij,rj->r", functions, self.covariance, functions))

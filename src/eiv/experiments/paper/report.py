@@ -38,13 +38,13 @@ _METHODS = LABELS | {WIDER_NAVAL: "EiV, σ_x = 0.05"}
 
 
 def write_report(tables: Tables, folder: Path, page: Path | None = None) -> Path:
-    """Write figures, the table of claims and the page of a run.
+    """Write the figures, the table of claims and the page of a run.
 
     Args:
-        tables: of the run.
-        folder: where `figures/`, `claims.csv` and the page go.
-        page: the page, where it should lie elsewhere. An ending of .md makes it Markdown, with its figures in a folder
-            beside it.
+        tables: the tables of the run.
+        folder: the folder for `figures/`, `claims.csv` and the page.
+        page: the path of the page, if it should be elsewhere. With the ending .md the page is Markdown, and its figures
+            are in a folder beside it.
 
     Returns:
         The path of the page.
@@ -87,7 +87,7 @@ def _scope(tables: Tables) -> str:
 
 
 def notice(tables: Tables) -> str:
-    """What of the paper a run leaves out; an empty text where it is whole."""
+    """A sentence on what a run leaves out of the paper; empty where it is complete."""
     full = PROFILES["full"]
     missing = [name for name in full.sets if name not in set(tables.networks["dataset"])]
     n_networks = tables.networks["network"].nunique()
@@ -98,7 +98,7 @@ def notice(tables: Tables) -> str:
     )
     without = f"without {', '.join(missing)}" if missing else ""
     parts = "; ".join(filter(None, [fewer, without]))
-    return f"This is not the whole of the paper: {parts}. `eiv reproduce --profile full` runs it all."
+    return f"This is not the whole paper: {parts}. `eiv reproduce --profile full` runs all of it."
 
 
 def _counts(claims: Sequence[Claim]) -> str:
@@ -114,7 +114,7 @@ def _counts(claims: Sequence[Claim]) -> str:
 
 
 def _drawn_anew(tables: Tables) -> bool | None:
-    """Whether simulated data were drawn anew for each network, as they are since `data_drawn`; None without any."""
+    """Whether simulated data were drawn anew for each network, unlike in older runs; None without such data."""
     simulated = tables.stacks[tables.stacks["dataset"].isin(SIMULATED)]
     if simulated.empty:
         return None
@@ -122,7 +122,7 @@ def _drawn_anew(tables: Tables) -> bool | None:
 
 
 def _errors(tables: Tables) -> str:
-    """How standard errors are found, and what they are of."""
+    """The text on how standard errors are found, and on their meaning."""
     of_simulated = {True: ERRORS_DRAWN_ANEW, False: ERRORS_OF_SPLITS, None: ""}
     return f"{ERRORS} {of_simulated[_drawn_anew(tables)]}".strip()
 
@@ -159,7 +159,7 @@ def _claims(claims: Sequence[Claim], unbiased: Sequence[Claim]) -> list[dict[str
 
 
 def _subject(condition: Condition, second: Condition) -> str:
-    """What both are about; where the unbiased estimator has another level of q, that too."""
+    """The subject of two conditions, with that of the unbiased estimator where its level q differs."""
     if condition.subject == second.subject:
         return _in_words(condition.subject)
     return f"{_in_words(condition.subject)} (unbiased: {_in_words(second.subject)})"
@@ -190,8 +190,8 @@ def _scores(tables: Tables) -> HtmlTable:
         for index in summary.index
     ]
     return HtmlTable(
-        "All scores. Real data in units of the spread of the training labels, simulated data in their own. Coverages "
-        "are of intervals of ± 1.96 standard deviations.",
+        "All scores. Real data are in units of the spread (standard deviation) of the training labels, simulated data "
+        "in their own units. Coverages are those of intervals of ± 1.96 standard deviations.",
         ("data set", "method", "estimator", *columns.values()),
         rows,
     )
@@ -212,7 +212,7 @@ def _settings(tables: Tables) -> list[HtmlTable]:
 
 
 def training_table(sets: Iterable[str]) -> HtmlTable:
-    """The paper's settings for some data sets."""
+    """The settings of the paper for some data sets."""
     rows = [[Cell.of(value) for value in (name, *asdict(TRAINING[name]).values())] for name in sets]
     names = ("data set", "h", "p", "learning rate", "batch", "epochs", "σ_x", "σ_y at start", "σ_y every … epochs")
     return HtmlTable("Table network_and_training of the paper.", names, rows)
@@ -227,7 +227,7 @@ def _provenance(tables: Tables) -> list[HtmlTable]:
     columns += ["training_s", "evaluation_s", "finished"]
     shown = tables.stacks[columns].replace({"method": _METHODS})
     total = shown[["training_s", "evaluation_s"]].to_numpy().sum()
-    caption = f"Where each stack of networks comes from, with times in seconds; {total:.0f} s if run one after another."
+    caption = f"The origin of each stack of networks, and times in seconds: {total:.0f} s if run one after another."
     return [HtmlTable(caption, columns, _cells(shown))]
 
 

@@ -1,4 +1,4 @@
-"""`eiv reproduce`: run the stacks that are missing, and put the tables together."""
+"""`eiv reproduce`: run the stacks that are missing, and collect the tables."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def reproduce(
     restart: bool = False,
     console: Console | None = None,
 ) -> Tables:
-    """Train and evaluate what a profile asks for, but for what `folder` holds already, and write the tables.
+    """Train and evaluate the networks of a profile, except those that `folder` holds already, and write the tables.
 
     Args:
-        folder: for the results; a run that was interrupted goes on there.
+        folder: the folder for the results; an interrupted run continues there.
         profile: "quick" or "full".
-        only: names of data sets, where not all of the profile are wanted.
-        n_networks: networks per set and method, where not as many as the profile says.
+        only: names of data sets; by default all of the profile.
+        n_networks: networks per data set and method; by default as many as in the profile.
         device: "auto", "cpu" or "cuda".
-        seed: of everything.
+        seed: the seed of data, splits and networks.
         restart: whether results of other settings are replaced instead of refused.
-        console: where progress is shown.
+        console: the console for the progress bar.
 
     Returns:
         The tables.

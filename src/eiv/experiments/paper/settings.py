@@ -1,4 +1,4 @@
-"""Table network_and_training of the paper, and what of it a run takes."""
+"""Table network_and_training of the paper, and the profiles of a run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Training:
         learning_rate: l.r.
         batch_size: batch.
         epochs: epochs.
-        x_err: sigma_x; in units of x for the simulated sets, a share of each column's spread for the real ones, which
-            the paper standardises.
-        y_noise_init: init. sigma_y, in the same way.
+        x_err: sigma_x, in units of x for the simulated sets, and as a share of each column's standard deviation for the
+            real ones, which the paper standardises.
+        y_noise_init: init. sigma_y, in the corresponding units of y.
         y_noise_every: n_update sigma_y, in epochs.
 
     Examples:
@@ -41,7 +41,7 @@ class Training:
     y_noise_every: int
 
 
-# The columns stand in the order of the table in the paper, the rows too.
+# Columns and rows are in the order of the table in the paper.
 TRAINING: dict[str, Training] = {
     "yacht": Training(1024, 0.2, 1e-3, 32, 1200, 0.05, 0.5, 500),
     "naval": Training(1024, 0.2, 1e-3, 32, 30, 0.025, 0.5, 14),
@@ -58,7 +58,7 @@ TRAINING: dict[str, Training] = {
     "cubic": Training(128, 0.1, 1e-3, 16, 100, 0.2, 0.05, 40),
 }
 
-COMMON: dict[str, Any] = {  # the rest, the same for all sets: text of sections 2 and 3 and of the appendix
+COMMON: dict[str, Any] = {  # the same for all sets, from the text of sections 2 and 3 and of the appendix
     "recipe": "paper",
     "n_hidden": 4,
     "weight_penalty": 10.0,
@@ -68,18 +68,18 @@ COMMON: dict[str, Any] = {  # the rest, the same for all sets: text of sections 
     "input_prior": "flat",
 }
 
-TRAIN_SHARE = 0.8  # of the rows that a network has; the others test it
+TRAIN_SHARE = 0.8  # the share of the rows of a network that it is trained on; the others are test rows
 
 METHODS = ("eiv", "non_eiv")
 
 
 @dataclass(frozen=True)
 class Profile:
-    """How much of the paper a run takes.
+    """The extent of a run.
 
     Attributes:
-        sets: names of data sets.
-        n_networks: S, networks for each set and method.
+        sets: the names of data sets.
+        n_networks: S, the number of networks per data set and method.
 
     Examples:
         >>> PROFILES["full"].n_networks * 2 * len(PROFILES["full"].sets)

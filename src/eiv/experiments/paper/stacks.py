@@ -18,9 +18,9 @@ from eiv.experiments.paper.settings import COMMON, METHODS, TRAINING, Profile, T
 __all__ = ["Stack"]
 
 G_REGRESSION = "g_regression"
-WIDER_NAVAL = "eiv_0.05"  # naval with the sigma_x of the other real sets, which the paper calls intolerable
-DRAWN_ANEW = "anew for each network"  # the data of simulated sets; before, all networks had splits of one data set
-_EVALUATION = 0.1  # of a stack's time, roughly
+WIDER_NAVAL = "eiv_0.05"  # naval with the sigma_x of the other real sets; the paper calls its RMSE intolerable
+DRAWN_ANEW = "anew for each network"  # simulated data; in older runs all networks had splits of one data set
+_EVALUATION = 0.1  # the rough share of the evaluation in the time of a stack
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Stack:
         method: "eiv", "non_eiv", "g_regression" (simulated sets, no network) or "eiv_0.05" (naval).
         training: its row of table network_and_training.
         n_networks: S.
-        seed: of the run.
+        seed: the seed of the run.
         device: "cpu" or "cuda".
 
     Examples:
@@ -58,12 +58,12 @@ class Stack:
 
     @property
     def x_err(self) -> float | None:
-        """sigma_x of table network_and_training; None where the method does not know of it."""
+        """The sigma_x of table network_and_training; None where the method takes inputs as exact."""
         return {"eiv": self.training.x_err, WIDER_NAVAL: 0.05}.get(self.method)
 
     @property
     def cost(self) -> float:
-        """Time that the stack takes, in units of no meaning: a step has a fixed part, and one by its products."""
+        """The relative time of the stack: each step has a fixed cost, plus one for its matrix products."""
         if self.method == G_REGRESSION:
             return 1.0
         n_rows = SIMULATED[self.dataset].n_rows if self.dataset in SIMULATED else REAL[self.dataset].n_rows
@@ -73,7 +73,7 @@ class Stack:
         return float(steps * (fixed + by_products * self.training.hidden_units**2 * self.training.batch_size * n_zeta))
 
     def settings(self) -> dict[str, Any]:
-        """Everything that the numbers depend on, but for versions and the machine."""
+        """Everything that the numbers depend on, except versions and the machine."""
         return {
             **asdict(self),
             "x_err": self.x_err,
@@ -106,7 +106,7 @@ class Stack:
         return tables, {"training_s": trained - started, "evaluation_s": ended - trained}
 
     def regressor(self, data: Problem) -> EiVRegressor:
-        """The paper's model for this data set and method."""
+        """The model of the paper for this data set and method."""
         settings = asdict(self.training) | COMMON
         x_err = self.x_err
         simulated = self.dataset in SIMULATED
@@ -115,7 +115,7 @@ class Stack:
 
 
 def _simulated_settings(name: str) -> dict[str, Any]:
-    """The row of table sim_data, as it comes back from a file."""
+    """The row of table sim_data, with JSON types, as it is read back from a file."""
     problem = SIMULATED[name]
     return {
         "g": problem.formula,

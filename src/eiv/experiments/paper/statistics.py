@@ -1,8 +1,7 @@
-"""Statistics of the networks of a run, with standard errors.
+"""Statistics of the networks of a run, with standard errors from the jackknife over networks.
 
-These come from leaving out one network at a time. On simulated sets each network has data of its own, so they are
-errors over independent data sets; on real sets the networks have overlapping splits of one table. Methods are compared
-network by network, on the same rows.
+On simulated sets each network has data of its own, so these are errors over independent data sets. On real sets the
+networks have overlapping splits of one table. Methods are compared network by network, on the same rows.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ class Numbers:
         return set(methods) <= set(select(self.tables.networks, dataset=dataset)["method"])
 
     def of(self, dataset: str, method: str, column: str, reading: str = "parameters") -> Array:
-        """One value per network, `S`; the `reading` is that of the g-based regression."""
+        """One value per network, `S`; `reading` is the version of the uncertainty of the g-based regression."""
         estimator = reading if method == G_REGRESSION else self.estimator
         found = select(self.tables.networks, dataset=dataset, method=method, estimator=estimator)
         return np.asarray(found.sort_values("network")[column], dtype=float)
 
     def calibration(self, dataset: str, method: str) -> tuple[Array, Array]:
-        """q, and the coverage of the truth `S x q`."""
+        """The levels q, and the coverage of the truth at each, `S x q`."""
         found = select(self.tables.calibration, dataset=dataset, method=method, estimator=self.estimator)
         table = found.pivot_table(index="network", columns="q", values="coverage")
         return table.columns.to_numpy(float), table.to_numpy(float)
@@ -58,9 +57,9 @@ class Numbers:
 
 
 def jackknife(statistic: Callable[..., float], *samples: Array) -> tuple[float, float]:
-    """A function of the means over the networks, and its standard error by leaving out one network at a time.
+    """A function of the means over the networks, and its standard error from leaving out one network at a time.
 
-    Network i is left out of all `samples` at once: they have it trained on the same rows.
+    Network i is left out of all `samples` at once, since its rows are the same in all of them.
     """
     value = statistic(*(sample.mean(0) for sample in samples))
     n = len(samples[0])
@@ -80,7 +79,7 @@ def compare(
     high: float = np.inf,
     reading: str = "parameters",
 ) -> tuple[Condition, ...]:
-    """A condition for each set on a statistic of the means of one column, of several methods."""
+    """One condition per data set on a statistic of the means of a column for several methods."""
     return tuple(
         Condition(
             name,
@@ -94,22 +93,22 @@ def compare(
 
 
 def difference(first: float, second: float) -> float:
-    """How far the first lies above the second."""
+    """The first minus the second."""
     return first - second
 
 
 def ratio(first: float, second: float) -> float:
-    """The first over the second."""
+    """The first divided by the second."""
     return first / second
 
 
 def closer_to(q: Any) -> Callable[[Any, Any], float]:
-    """By how much the first lies closer to q than the second, on average where q are many."""
+    """A function for how much closer to q the first is than the second, averaged over q if there are several."""
     return lambda first, second: float(np.mean(np.abs(second - q) - np.abs(first - q)))
 
 
 def least_sure(conditions: Iterable[Condition]) -> Condition:
-    """Of conditions with a lower bound, the one with the least room to it in standard errors: its verdict is theirs."""
+    """Of conditions with a lower bound, the one closest to it in standard errors, which decides the verdict of all."""
 
     def room(condition: Condition) -> float:
         distance = condition.value - condition.low
@@ -119,5 +118,5 @@ def least_sure(conditions: Iterable[Condition]) -> Condition:
 
 
 def both_trained(numbers: Numbers, sets: Sequence[str]) -> list[str]:
-    """Those of the sets that EiV and non-EiV models were trained on."""
+    """The sets for which both EiV and non-EiV models were trained."""
     return [name for name in sets if numbers.has(name, *METHODS)]

@@ -1,4 +1,4 @@
-"""The tidy tables of a run, and the files they live in."""
+"""The tidy tables of a run, and their files."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ _ORDER = ["dataset", "method"]
 
 @dataclass(frozen=True)
 class Tables:
-    r"""All tables of a run, with the columns `dataset` and `method` first.
-
-    .. math:: \bar v \pm \frac{s_v}{\sqrt S}
+    """All tables of a run, with the columns `dataset` and `method` first.
 
     Attributes:
         networks: one row per network and estimator (see `eiv.experiments.paper.evaluation.Evaluation`).
@@ -54,7 +52,7 @@ class Tables:
 
     @classmethod
     def collect(cls, folder: Path, stacks: Sequence[Stack]) -> Tables:
-        """Put the results of single stacks together; the order is that of the data sets in the plan."""
+        """The tables from the results of single stacks, in the order of the data sets in the plan."""
         parts: dict[str, list[pd.DataFrame]] = {field.name: [] for field in fields(cls)}
         for stack in stacks:
             content = read_unit(folder, stack.key)
@@ -70,7 +68,7 @@ class Tables:
 
     @classmethod
     def read(cls, folder: Path) -> Tables:
-        """The tables that `write` has left in a folder."""
+        """Read the tables that `write` has written to a folder."""
         missing = [name for name in cls.__dataclass_fields__ if not (folder / f"{name}.csv").is_file()]
         if missing:
             raise FileNotFoundError(
@@ -82,10 +80,10 @@ class Tables:
         return tables
 
     def _check_whole(self) -> None:
-        """Raise a ValueError where rows of known truth are missing, as at the end of a file that was cut off.
+        """Raise a ValueError where rows with a known truth are missing, for instance because a file was cut off.
 
-        Each row of `networks` has one in `calibration` for each q; each method has the same points of a data set. Only
-        simulated sets must have any.
+        Each row of `networks` of a simulated set must have one row in `calibration` for each q, and each method must
+        have the same points of a data set.
         """
         n_networks = self.networks.groupby(_ORDER, sort=False).size()
         of_calibration = self.calibration.groupby(_ORDER).size()
@@ -118,7 +116,7 @@ class Tables:
 
 
 def select(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
-    """The rows of `table` that have these values in the columns of these names."""
+    """The rows of `table` that have the given values in the columns named by the keywords."""
     for column, value in values.items():
         table = table[table[column] == value]
     return table

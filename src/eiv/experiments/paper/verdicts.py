@@ -1,6 +1,6 @@
-"""What a claim stands on, and what became of it.
+"""Claims, their conditions, and the verdicts on them.
 
-A condition holds where its statistic lies on the right side of its bound by two standard errors, fails where it lies on
+A condition holds where its statistic is on the right side of its bounds by two standard errors, fails where it is on
 the wrong side by two, and is undecided in between. A claim holds where all its conditions do, does not hold where one
 fails, and is undecided otherwise.
 """
@@ -17,21 +17,23 @@ import pandas as pd
 __all__ = ["Claim", "Condition", "Verdict", "claims_table"]
 
 Verdict = Literal["holds", "does not hold", "cannot tell", "not run"]
-_ERRORS = 2.0  # standard errors that decide
+_ERRORS = 2.0  # the number of standard errors that decides
 
 
 @dataclass(frozen=True)
 class Condition:
-    r"""One number that a claim stands on.
+    r"""One number that a claim depends on.
+
+    The condition holds where
 
     .. math:: \text{low} + 2\,\mathrm{s.e.} \le v \le \text{high} - 2\,\mathrm{s.e.}
 
     Attributes:
         subject: the data set (and model) that the number is about.
-        value: the statistic.
-        error: its standard error, over the networks where the claim does not say otherwise.
-        low: it should not lie below this.
-        high: nor above this.
+        value: v, the statistic.
+        error: s.e., its standard error, over the networks unless the claim says otherwise.
+        low: the lower bound.
+        high: the upper bound.
 
     Examples:
         >>> Condition("linear", value=0.95, error=0.01, low=0.92, high=0.98).verdict
@@ -49,7 +51,7 @@ class Condition:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the value keeps its bounds."""
+        """Whether the value is within its bounds."""
         margin = _ERRORS * self.error
         if self.low + margin <= self.value <= self.high - margin:
             return "holds"
@@ -59,15 +61,15 @@ class Condition:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, in our words, and what became of it.
+    """A claim of the paper, in our words, with the conditions that test it.
 
     Attributes:
         name: a short name.
         where: the place in the paper.
-        sentence: what is claimed.
-        statistic: what is measured.
-        rule: when the claim holds.
-        conditions: the numbers.
+        sentence: the claim.
+        statistic: the quantity that is measured.
+        rule: the rule by which the claim holds.
+        conditions: the numbers, with their bounds.
 
     Examples:
         >>> claim = Claim("c", "section 3", "It is so.", "v", "v > 0", (Condition("linear", 1.0, 0.1, low=0.0),))
@@ -85,7 +87,7 @@ class Claim:
 
     @property
     def verdict(self) -> Verdict:
-        """All conditions taken together."""
+        """The verdict of all conditions together."""
         found = {condition.verdict for condition in self.conditions}
         if not found:
             return "not run"
@@ -102,7 +104,7 @@ def claims_table(claims: Iterable[Claim]) -> pd.DataFrame:
     """One row per condition, for a file.
 
     Args:
-        claims: as from `check_claims`.
+        claims: the claims, from `check_claims`.
 
     Returns:
         The table.

@@ -1,1 +1,1 @@
-"""Studies: what each ingredient does to coverage and accuracy, measured on problems whose truth is known."""
+"""Studies of coverage and accuracy: recipes, weight posteriors, and other methods on many tables."""

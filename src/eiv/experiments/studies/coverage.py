@@ -1,4 +1,4 @@
-"""`eiv study coverage`: what each ingredient of a recipe does to coverage, curve and output noise."""
+"""`eiv study coverage`: the effect of each ingredient of a recipe on coverage, curve and output noise."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ LEVELS = (0.5, 0.8, 0.95)
 TABLE, UNITS = "coverage.csv", "coverage_units.csv"
 N_TEST = 1000  # fresh points for each realisation of the data
 _ORDER = ["problem", "zeta", "method"]
-_TEST = 2**20  # seeds of test points lie this far from those of training data
+_TEST = 2**20  # the distance between seeds of test points and those of training data
 
-# The paper's recipe, and what the default one changes of it, each ingredient with the settings that it needs. Residual
-# noise is the rule that the default one does not take.
+# The paper's recipe, and each ingredient that the default one changes, with the settings that it needs. Residual noise
+# is a rule that the default recipe does not use.
 METHODS: dict[str, dict[str, Any]] = {
     "non-EiV": {"x_err": None},
     "paper": {},
@@ -59,9 +59,9 @@ class CoverageUnit:
         problem: a simulated problem.
         zeta: "uniform" or "normal", the distribution of the true inputs.
         method: one of `METHODS`.
-        n_realisations: data sets that are drawn.
-        n_networks: networks for each of them.
-        seed: of the study.
+        n_realisations: the number of data sets that are drawn.
+        n_networks: networks per data set.
+        seed: the seed of the study.
         device: "cpu" or "cuda".
 
     Examples:
@@ -86,14 +86,14 @@ class CoverageUnit:
 
     @property
     def cost(self) -> float:
-        """Time that the unit takes, in units of no meaning."""
+        """The time that the unit takes, relative to that of others."""
         arguments, n_rows = self.arguments(), SIMULATED[self.problem].n_rows
         settings = settings_for(arguments, n_rows)
         n_zeta = 1 if arguments["x_err"] is None else settings.n_zeta or 16
         return float(settings.epochs * -(-n_rows // settings.batch_size) * (200 + settings.batch_size * n_zeta))
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `EiVRegressor`: the paper's, and what the method changes of them; or the default recipe."""
+        """The arguments of `EiVRegressor`: those of the paper with the changes of the method, or the default recipe."""
         problem, changes = SIMULATED[self.problem], METHODS[self.method]
         if changes.get("recipe") == "default":
             return {"x_err": problem.x_err} | changes
@@ -104,9 +104,9 @@ class CoverageUnit:
         return found
 
     def settings(self) -> dict[str, Any]:
-        """Everything that the numbers depend on, but for versions and the machine."""
+        """Everything that the numbers depend on, except versions and the machine."""
         arguments = self.arguments()
-        if arguments.get("recipe") == "default":  # which may change from version to version
+        if arguments.get("recipe") == "default":  # it may change from version to version
             arguments |= asdict(settings_for(arguments, SIMULATED[self.problem].n_rows))
         return asdict(self) | {"n_test": N_TEST, "arguments": arguments}
 
@@ -172,18 +172,18 @@ def study_coverage(
     restart: bool = False,
     console: Console | None = None,
 ) -> pd.DataFrame:
-    """Run the study, but for what `folder` holds already, and write its table.
+    """Run the units of the study whose results `folder` does not hold yet, and write its table.
 
     Args:
-        folder: for the results.
+        folder: the folder for the results.
         n_realisations: data sets per problem.
         n_networks: networks per data set.
         methods: some of `METHODS`; all by default.
         problems: some of the simulated problems; all by default.
         device: "auto", "cpu" or "cuda".
-        seed: of everything.
+        seed: the seed of data and networks.
         restart: whether results of other settings are replaced.
-        console: for the progress bar.
+        console: the console for the progress bar.
 
     Returns:
         One row per network: problem, zeta, method, realisation, network and scores.
@@ -208,6 +208,6 @@ def study_coverage(
 
 @functools.cache
 def _test_points(problem: str, zeta: Literal["uniform", "normal"], seed: int) -> tuple[Simulated, float]:
-    """Fresh points, and the RMSE of the best prediction on these very points."""
+    """Fresh points, and the RMSE of the best possible prediction on them."""
     test = simulate(problem, N_TEST, random_state=seed, zeta=zeta)
     return test, rmse(test.truth, best_prediction(problem, zeta, test.X[:, 0]))

@@ -53,22 +53,22 @@ _GRID = "#e4e4e8"
 
 
 class _Scale(NamedTuple):
-    """Of an axis: what is drawn in equal steps, and back."""
+    """The scale of an axis: a transformation, its inverse, and the value at which a line is drawn."""
 
     forward: Callable[[Any], Any]
     inverse: Callable[[Any], Any]
-    at: float  # where a line stands
+    at: float  # the value at which a line is drawn
     ticks: tuple[float, ...] = ()
 
     def ends(self, values: Any) -> tuple[float, float]:
-        """Of an axis that holds these values, with a margin."""
+        """The ends of an axis for these values, with a margin."""
         low, high = np.nanmin(self.forward(values)), np.nanmax(self.forward(values))
         margin = 0.06 * (high - low)
         return float(self.inverse(low - margin)), float(self.inverse(high + margin))
 
 
 LINEAR = _Scale(np.positive, np.positive, 1.0)
-LOG = _Scale(  # matplotlib asks about zero, too
+LOG = _Scale(  # matplotlib evaluates it at zero, too
     lambda ratio: np.log(np.maximum(ratio, 1e-9)), np.exp, 1.0, (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 )
 TOWARDS_ONE = _Scale(
@@ -80,8 +80,8 @@ def write_coverage_page(folder: Path, out: Path | None = None) -> Path:
     """Write the page of a study of coverage from the tables in its folder, without training.
 
     Args:
-        folder: of the study.
-        out: the page, `report.html` in the folder by default; Markdown where it ends in .md.
+        folder: the folder of the study.
+        out: the path of the page, by default `report.html` in the folder; with the ending .md the page is Markdown.
 
     Returns:
         The path of the page.
@@ -96,7 +96,7 @@ def write_coverage_page(folder: Path, out: Path | None = None) -> Path:
 def _page(table: pd.DataFrame, units: pd.DataFrame, remarks: Sequence[str]) -> StudyPage:
     summary, notice = summarise(table), _notice(table, units)
     sections = [
-        Section("What came out", remarks) if remarks else None,
+        Section("Results", remarks) if remarks else None,
         _goals(summary),
         Section("Coverage of the truth", figures=[_coverage(summary), _calibration(summary)]),
         Section("Prediction, curve and output noise", figures=_accuracy(summary)),
@@ -108,14 +108,14 @@ def _page(table: pd.DataFrame, units: pd.DataFrame, remarks: Sequence[str]) -> S
         f"{table['method'].nunique()} methods on {table['problem'].nunique()} simulated problems, each with uniform "
         "and with normal ζ: the model without Errors-in-Variables, the paper's recipe, the paper's recipe with one "
         "ingredient added, and ours, which is the default of EiVRegressor. There are "
-        f"{units['n_realisations'].max()} realisations of the data, {units['n_networks'].max()} networks for each of "
-        f"them, and {units['n_test'].max()} test points a realisation."
+        f"{units['n_realisations'].max()} realisations of the data, with {units['n_networks'].max()} networks and "
+        f"{units['n_test'].max()} test points per realisation."
     )
     return StudyPage("Coverage, recipe by recipe", lead, [section for section in sections if section], notice)
 
 
 def _notice(table: pd.DataFrame, units: pd.DataFrame) -> str:
-    """What of the whole study a run leaves out; an empty text where it is whole."""
+    """A sentence on what a run leaves out of the study; empty where it is complete."""
     parts = [
         f"without {', '.join(map(repr, gone))}"
         for column, known in (("problem", SIMULATED), ("method", METHODS))
@@ -133,11 +133,11 @@ def _goals(summary: pd.DataFrame) -> Section | None:
     if not reached:
         return None
     text = (
-        "A number is the mean over the realisations of the data, each the mean over its networks, with the standard "
-        "error over the realisations. A goal is met (✓) on a problem where the number keeps the bounds by two standard "
-        "errors, missed (✗) where it breaks them by two, and cannot be told (?) where a bound lies within two standard "
-        "errors. The limit of the RMSE is that of f = g and the true distribution of ζ. RMSEs scatter with the test "
-        "points, most with normal ζ; RMSE / best, in the table of all scores, does so less."
+        "Each number is a mean over the realisations of the data, each of which is a mean over its networks, with the "
+        "standard error over the realisations. A goal is met (✓) on a problem where the number is within the bounds by "
+        "two standard errors, missed (✗) where it is outside by two, and undecided (?) where a bound is within two "
+        "standard errors. The limit of the RMSE is that of f = g and the true distribution of ζ. RMSEs scatter with "
+        "the test points, most with normal ζ; RMSE / best, in the table of all scores, scatters less."
     )
     return Section("Goals for the default recipe", [text], tables=[_by_goal(summary, reached), _by_problem(reached)])
 
@@ -158,8 +158,8 @@ def _by_goal(summary: pd.DataFrame, reached: Mapping[Goal, Mapping[tuple[str, st
             ", ".join(parts["cannot tell"]) or "–",
         ]
         rows.append([Cell.of(word) for word in words])
-    caption = "Goal by goal: the least and the largest number over the problems that it is asked of."
-    return HtmlTable(caption, ("goal", OURS, "paper's recipe", "met", "missed", "cannot be told"), rows)
+    caption = "Goal by goal: the least and the largest number over the problems that have this goal."
+    return HtmlTable(caption, ("goal", OURS, "paper's recipe", "met", "missed", "undecided"), rows)
 
 
 def _from_to(conditions: Iterable[Condition]) -> str:
@@ -171,7 +171,7 @@ def _by_problem(reached: Mapping[Goal, Mapping[tuple[str, str], Condition]]) -> 
     problems = dict.fromkeys(where for found in reached.values() for where in found)
     rows = [[*map(Cell.of, where), *(_judged(found.get(where)) for found in reached.values())] for where in problems]
     headings = ("problem", "ζ", *(goal.name for goal in reached))
-    return HtmlTable("Problem by problem: ours, with a dash where nothing is asked.", headings, rows)
+    return HtmlTable("Problem by problem: ours, with a dash where there is no goal.", headings, rows)
 
 
 def _judged(condition: Condition | None) -> Cell:
@@ -185,9 +185,8 @@ def _coverage(summary: pd.DataFrame) -> Drawing:
     columns = {f"{kind} interval": f"truth_{kind}_0.95" for kind in _KINDS}
     figure = _panels(summary, columns, "share of g(ζ) covered by the 95 % interval", GOALS[0], TOWARDS_ONE)
     caption = (
-        "How much of the truth g(ζ) at test points the 95 % intervals cover: m ± 1.96 u, and from the 2.5 to the "
-        "97.5 % quantile; the axis is stretched towards 1. Bars: standard errors over the realisations; shaded: 0.93 "
-        "to 0.97."
+        "Coverage of the truth g(ζ) at test points by two 95 % intervals: m ± 1.96 u, and from the 2.5 % to the 97.5 % "
+        "quantile. The axis is stretched towards 1. Bars: standard errors over the realisations; shaded: 0.93 to 0.97."
     )
     return Drawing("coverage_truth", figure, caption)
 
@@ -195,15 +194,16 @@ def _coverage(summary: pd.DataFrame) -> Drawing:
 def _accuracy(summary: pd.DataFrame) -> list[Drawing]:
     goals = {goal.column: goal for goal in GOALS}
     captions = {
-        "rmse_ratio": (LINEAR, "RMSE of the prediction m(x) to the truth g(ζ), over the smallest that is possible."),
-        "clean_ratio": (LOG, "RMSE of f to g at clean inputs ζ, over that of the paper's recipe on the same data."),
+        "rmse_ratio": (LINEAR, "RMSE of the prediction m(x) to the truth g(ζ), over the smallest possible one."),
+        "clean_ratio": (LOG, "RMSE of f to g at exact inputs ζ, over that of the paper's recipe on the same data."),
         "y_noise_ratio": (LOG, "Fitted σ_y over the true one."),
     }
     return [
         Drawing(
             f"coverage_{column}",
             _panels(summary, {"": column}, goals[column].name, goals[column], scale),
-            f"{caption} Bars: standard errors over the realisations; shaded, where it is asked: {goals[column].asked}.",
+            f"{caption} Bars: standard errors over the realisations; shaded, for those with a goal: "
+            f"{goals[column].asked}.",
         )
         for column, (scale, caption) in captions.items()
         if summary["mean", column].notna().any()
@@ -267,22 +267,22 @@ def _calibration(summary: pd.DataFrame) -> Drawing:
     figure.supylabel("share of g(ζ) covered", fontsize="medium")
     figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper right", ncols=3, frameon=False)
     caption = (
-        "Intervals of 50, 80 and 95 %, and how much of the truth they cover; on the line as much as they say. Bars, "
+        "Coverage of the truth by intervals of 50, 80 and 95 %. On the line it is as large as it should be. Bars, "
         "mostly hidden by the points: standard errors over the realisations."
     )
     return Drawing("coverage_calibration", figure, caption)
 
 
 def _single_fits(table: pd.DataFrame) -> Section | None:
-    """How far the coverage of one fit lies from the mean of all: a user has one."""
+    """The section on the scatter of coverage between single fits, since a user has one fit."""
     ours = table[table["method"] == OURS]
     if ours.empty:
         return None
     text = (
-        "The numbers above are means over fits, and a user has one. Of single fits of the default recipe, one network "
-        "on one data set each: the mean of their coverages, their standard deviation, and their 5 % and 95 % "
-        f"quantiles. That a fit is judged by {N_TEST} test points scatters its coverage by "
-        f"{np.sqrt(0.95 * 0.05 / N_TEST):.3f} alone."
+        "The numbers above are means over fits, but a user has one fit. This table is about single fits of the default "
+        "recipe, each of one network on one data set: the mean of their coverages, their standard deviation, and their "
+        f"5 % and 95 % quantiles. The choice of {N_TEST} test points alone gives a coverage the standard deviation "
+        f"{np.sqrt(0.95 * 0.05 / N_TEST):.3f}."
     )
     rows = [
         [_name(problem), _name(zeta), Cell.of(len(fits)), *(_scattered(fits[name]) for name in COVERAGES)]
@@ -302,7 +302,7 @@ def _scores(summary: pd.DataFrame) -> Section:
     text = (
         "Means and standard errors over the realisations. RMSE is of m(x) to g(ζ); the limit is its smallest possible "
         "value, and best is that of E[g(ζ) | x], with the true distribution of ζ, on the same test points. Error of f "
-        "is the RMSE of the curve at clean inputs."
+        "is the RMSE of the curve at exact inputs."
     )
     captions = {
         "Coverages by 95 % intervals, and RMSE.": PREDICTION,
@@ -322,15 +322,16 @@ def _score_table(summary: pd.DataFrame, caption: str, columns: Mapping[str, str]
 
 
 def _name(name: str) -> Cell:
-    """A name that stays on its line."""
+    """A name without line breaks."""
     return Cell(name.replace(" ", "\u00a0"), name)
 
 
 def _settings(summary: pd.DataFrame, units: pd.DataFrame) -> Section:
     text = (
-        "Listed are the arguments of EiVRegressor that a method changes. Training is in seconds a network, a mean over "
-        "the problems, and its ratio to the paper's recipe a geometric mean. Stacks of networks ran side by side on "
-        "one machine, so that times are a guide only; docs/benchmarks.md has those of single fits."
+        "The table lists the arguments of EiVRegressor that a method changes. Training times are in seconds per "
+        "network, as means over the problems; their ratios to the paper's recipe are geometric means. Stacks of "
+        "networks ran in parallel on one machine, so times are a guide only; docs/benchmarks.md has those of single "
+        "fits."
     )
     tables = [_methods(summary, units), training_table(units["problem"].unique()), _provenance(units)]
     return Section("Settings and provenance", [text], tables=tables)
@@ -351,11 +352,11 @@ def _methods(summary: pd.DataFrame, units: pd.DataFrame) -> HtmlTable:
         ]
         for method in seconds.index
     ]
-    return HtmlTable("The methods.", ("method", "differs from the paper", "training, s", "times the paper's"), rows)
+    return HtmlTable("The methods.", ("method", "differs from the paper", "training, s", "relative to the paper"), rows)
 
 
 def _changes(units: pd.DataFrame, method: str) -> str:
-    """Arguments of a method that differ from the paper's on the same problem; all of them where that was not run."""
+    """The arguments of a method that differ from the paper's on the same problem; all where that was not run."""
     values: dict[str, dict[str, list[str]]] = {}
     for problem, rows in units.groupby("problem", sort=False):
         arguments = {row.method: json.loads(row.arguments) for row in rows.itertuples()}

@@ -1,8 +1,8 @@
-"""What the default recipe is to reach in the study of coverage, and whether it does.
+"""The goals of the default recipe in the study of coverage.
 
-The rule stands here, before any run. A goal is met on a problem where the mean lies on the right side of its bounds by
-two standard errors, missed where it lies on the wrong side by two, and undecided in between. A standard error is
-that over the realisations of the data, each of which is the mean over its networks.
+The rule was fixed before any run. A goal is met on a problem where the mean is on the right side of its bounds by two
+standard errors, missed where it is on the wrong side by two, and undecided in between. Standard errors are those over
+the realisations of the data, each of which is a mean over its networks.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Goal:
     """Bounds for one number of a method, on some of the problems.
 
     Attributes:
-        column: of a summary.
-        name: of that number, in short.
-        sentence: what it is.
-        low: the mean should not lie below this.
-        high: nor above this.
-        problems: that it is asked of, with uniform and with normal zeta.
+        column: the column of a summary.
+        name: the short name of that number.
+        sentence: a description of it.
+        low: the lower bound of the mean.
+        high: the upper bound of the mean.
+        problems: the problems that have this goal, with uniform and with normal zeta.
 
     Examples:
         >>> Goal("rmse_ratio", "RMSE / limit", "RMSE over the smallest possible", high=1.06).asked
@@ -52,7 +52,7 @@ class Goal:
         return f"at most {self.high:g}" if np.isinf(self.low) else f"{self.low:g} to {self.high:g}"
 
     def conditions(self, summary: pd.DataFrame, method: str = OURS) -> dict[tuple[str, str], Condition]:
-        """What a method reached, by problem and zeta; without those that were not run."""
+        """The result of a method for each problem and zeta that was run."""
         found = {
             (problem, zeta): (row["mean", self.column], row["se", self.column])
             for (problem, zeta, name), row in summary.iterrows()
@@ -73,7 +73,7 @@ GOALS = (
     Goal(
         "clean_ratio",
         "error of f / paper's",
-        "error of f at clean inputs over that of the paper's recipe",
+        "error of f at exact inputs over that of the paper's recipe",
         high=0.5,
         problems=("cubic", "sine"),
     ),
@@ -94,7 +94,7 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
     .. math:: \bar v \pm \frac{s_v}{\sqrt R}, \qquad v_r = \frac{1}{S} \sum_s v_{rs}
 
     Args:
-        table: one row per network, as from `eiv.experiments.studies.coverage.study_coverage`.
+        table: one row per network, from `eiv.experiments.studies.coverage.study_coverage`.
 
     Returns:
         One row per problem, zeta and method, with columns `("mean", name)` and `("se", name)`. `best_ratio` is the RMSE

@@ -1,4 +1,4 @@
-"""The best that any method can do on a simulated problem: f = g and the true distribution of zeta."""
+"""The best possible prediction on a simulated problem, which knows g and the true distribution of zeta."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["best_prediction", "smallest_rmse"]
 
 Array = NDArray[np.float64]
 _NODES = 4001
-_WIDEST = 8.0  # standard deviations of a normal distribution that are integrated over
+_WIDEST = 8.0  # the limits of integration over a normal distribution, in standard deviations
 
 
 @functools.cache
@@ -70,7 +70,7 @@ def _range(name: str, zeta: str) -> tuple[float, float]:
 
 
 def _given(name: str, zeta: str, x: Array) -> tuple[Array, Array, Array]:
-    """The density of x but for a factor, and mean and variance of g(zeta) given x: `rows` each."""
+    """The density of x up to a factor, and the mean and variance of g(zeta) given x: `rows` each."""
     problem = SIMULATED[name]
     true = np.linspace(*_range(name, zeta), _NODES)
     log_prior = np.zeros(_NODES) if zeta == "uniform" else norm.logpdf(true, *problem.moments)

@@ -1,4 +1,4 @@
-"""The page of a study: sections of words, figures and tables, as one HTML file or as Markdown."""
+"""The page of a study: sections of text, figures and tables, as one HTML file or as Markdown."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Drawing:
     """A figure for a page.
 
     Attributes:
-        name: that of its files.
-        figure: as matplotlib has it.
-        caption: words for it.
+        name: the name of its files.
+        figure: a figure of matplotlib.
+        caption: its caption.
 
     Examples:
         >>> from eiv.plotting import new_figure
@@ -41,13 +41,13 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: its text comes first, then figures, then tables.
+    """A section of a page: its text comes first, then figures, then tables.
 
     Attributes:
-        heading: of the section.
-        text: paragraphs.
-        figures: in the order in which they stand.
-        tables: likewise.
+        heading: the heading.
+        text: the paragraphs.
+        figures: the figures, in order.
+        tables: the tables, in order.
 
     Examples:
         >>> Section("Times", text=["A unit has the machine for itself."]).tables
@@ -63,13 +63,13 @@ class Section:
 
 @dataclass(frozen=True)
 class StudyPage:
-    """What a study has to show.
+    """The content of the page of a study.
 
     Attributes:
-        title: of the page.
-        lead: what was run, in a sentence or two.
-        sections: in the order in which they stand.
-        notice: what a reader must know before anything else; empty for nothing.
+        title: the title.
+        lead: a description of what was run, in a sentence or two.
+        sections: the sections, in order.
+        notice: what a reader must know first; may be empty.
 
     Examples:
         >>> StudyPage("Families", "Eight of them.", [Section("Times")]).notice
@@ -94,10 +94,10 @@ def write_page_of(
 
     Args:
         study: its name, as in `eiv study NAME`.
-        names: of the files of its two tables.
-        made: what makes the page of both tables and of remarks.
-        folder: of the study.
-        out: the page, `report.html` in the folder by default; Markdown where it ends in .md.
+        names: the names of the files of its two tables.
+        made: a function that makes the page from both tables and the remarks.
+        folder: the folder of the study.
+        out: the path of the page, by default `report.html` in the folder; with the ending .md the page is Markdown.
 
     """
     table, units = read_tables(folder, study, names)
@@ -107,7 +107,7 @@ def write_page_of(
 
 
 def what_is_missing(parts: Sequence[str]) -> str:
-    """The notice of a run that leaves out parts of its study; an empty text where it is whole."""
+    """The notice of a run that leaves out parts of its study; empty where it is complete."""
     return f"This is not the whole study: {'; '.join(parts)}." if parts else ""
 
 
@@ -115,9 +115,9 @@ def write_study_page(page: StudyPage, path: Path) -> Path:
     """Write the page and its figures.
 
     Args:
-        page: what it shows.
-        path: the page. With the ending .md it is Markdown, and its figures are in a folder of its name beside it; else
-            it is HTML with the figures inside, and `figures/` beside it holds them as well.
+        page: its content.
+        path: the path of the page. With the ending .md it is Markdown, and its figures are in a folder of the same name
+            beside it. Else it is HTML with embedded figures, which are also in `figures/` beside it.
 
     Returns:
         `path`.
@@ -146,7 +146,7 @@ def write_study_page(page: StudyPage, path: Path) -> Path:
 
 
 def provenance_table(units: pd.DataFrame, columns: Sequence[str]) -> HtmlTable:
-    """Some columns of the table of units: settings, machine, versions and times."""
+    """A table of some columns of `units`: settings, machine, versions and times."""
     total = units[["training_s", "evaluation_s"]].to_numpy().sum()
     rows = [[Cell.of(value) for value in row] for row in units[list(columns)].itertuples(index=False)]
-    return HtmlTable(f"Where the numbers come from, with times in seconds; {total:.0f} s in all.", columns, rows)
+    return HtmlTable(f"The origin of the numbers, and times in seconds: {total:.0f} s in total.", columns, rows)

@@ -1,4 +1,4 @@
-"""`eiv study posteriors`: the families of weight posteriors side by side, on the paper's data with its settings."""
+"""`eiv study posteriors`: a comparison of the families of weight posteriors, on the paper's data with its settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from eiv.validation import check_among
 __all__ = ["DATA_SETS", "PosteriorUnit", "study_posteriors"]
 
 DATA_SETS = (*SIMULATED, "yacht", "energy", "concrete", "wine", "power", "kin8nm")
-MEMBERS = 5  # of an ensemble
+MEMBERS = 5  # the networks of an ensemble
 TABLE, UNITS = "posteriors.csv", "posteriors_units.csv"
 SCORES = {
     "rmse": "RMSE",
@@ -47,24 +47,24 @@ SCORES = {
 }
 _LEVEL = 0.95
 _ORDER = ["dataset", "method", "family"]
-_FEWEST_EPOCHS = 2  # that SWAG takes
+_FEWEST_EPOCHS = 2  # the fewest epochs that SWAG accepts
 
 
 @dataclass(frozen=True)
 class PosteriorUnit:
-    """One data set, method and family: ten networks on ten splits, or as many ensembles, trained and scored.
+    """One data set, method and family: models on S splits, trained and scored.
 
-    The settings are those of the paper but for the family. A model is one network; of an ensemble, five.
+    The settings are those of the paper, except for the family. A model is one network; an ensemble has five.
 
     Attributes:
         dataset: one of `DATA_SETS`.
         method: "eiv" or "non_eiv".
         family: a name of `eiv.posteriors.FAMILIES`.
         n_models: S, one per split.
-        epochs_share: of the paper's epochs that are trained.
-        seed: of the study.
+        epochs_share: the share of the paper's epochs that are trained.
+        seed: the seed of the study.
         device: "cpu" or "cuda".
-        timed: whether it has the machine for itself, so that its times mean something; else they are left out.
+        timed: whether nothing else runs on the machine, so that times can be compared; else they are left out.
 
     Examples:
         >>> unit = PosteriorUnit("sine", "eiv", "swag", n_models=10, epochs_share=1.0, seed=0, device="cpu")
@@ -89,12 +89,12 @@ class PosteriorUnit:
 
     @property
     def members(self) -> int:
-        """Networks of a model."""
+        """The number of networks of a model."""
         return MEMBERS if FAMILIES[self.family].fewest_networks > 1 else 1
 
     @property
     def training(self) -> Training:
-        """The row of table network_and_training, with the share of its epochs."""
+        """The row of table network_and_training, with this share of its epochs."""
         whole = TRAINING[self.dataset]
         return replace(
             whole,
@@ -104,11 +104,11 @@ class PosteriorUnit:
 
     @property
     def cost(self) -> float:
-        """Time that the unit takes, in units of no meaning."""
+        """The time that the unit takes, relative to that of others."""
         return self._stack.cost * self.n_models * self.members
 
     def settings(self) -> dict[str, Any]:
-        """Everything that the numbers depend on, but for versions and the machine."""
+        """Everything that the numbers depend on, except versions and the machine."""
         own = {name: value for name, value in asdict(self).items() if name != "timed"}
         return self._stack.settings() | own | {"members": self.members}
 
@@ -136,11 +136,11 @@ class PosteriorUnit:
 
     @property
     def _stack(self) -> Stack:
-        """The paper's networks for this data set and method."""
+        """The networks of the paper for this data set and method."""
         return Stack(self.dataset, self.method, self.training, self.n_models, self.seed, self.device)
 
     def _warm_up(self, data: Problem) -> None:
-        """Have everything compiled and loaded, by a few steps that nobody times."""
+        """Run a few steps that are not timed, so that everything is compiled and loaded."""
         with_few_rows = self._fit(data, epochs=3, most_rows=2 * self.training.batch_size)
         with_few_rows[0].predict(rows_of(data.X, data.splits[0][1][:100]))
 
@@ -155,7 +155,7 @@ class PosteriorUnit:
         regressor.set_params(posterior=self.family, n_networks=self.members, epochs=epochs)
         splits = [train[:most_rows] for train, _ in data.splits]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LooseBoundWarning)  # the gap stands in the table
+            warnings.simplefilter("ignore", LooseBoundWarning)  # the table shows the gap
             return fit_splits(regressor, data.X, data.y, splits, on_progress=on_progress)
 
     def _scores(self, model: EiVRegressor, data: Problem, split: int) -> dict[str, float]:
@@ -183,22 +183,22 @@ def study_posteriors(
     restart: bool = False,
     console: Console | None = None,
 ) -> pd.DataFrame:
-    """Run the study, but for what `folder` holds already, and write its tables.
+    """Run the units of the study whose results `folder` does not hold yet, and write its tables.
 
-    Units run one at a time, so that their times can be compared, or without `times` side by side.
+    Units run one at a time, so that their times can be compared; without `times` they run in parallel.
 
     Args:
-        folder: for the results.
+        folder: the folder for the results.
         data_sets: some of `DATA_SETS`; all by default.
         families: some of `eiv.posteriors.FAMILIES`; all by default.
-        n_networks: networks for each data set, method and family, each on a split of its own.
-        n_ensembles: ensembles (of five members) instead of networks, where not as many.
-        epochs_share: of the paper's epochs that are trained, up to 1.
+        n_networks: networks per data set, method and family, each on a split of its own.
+        n_ensembles: the number of ensembles (of five members each); by default that of networks.
+        epochs_share: the share of the paper's epochs that are trained, at most 1.
         device: "auto", "cpu" or "cuda".
-        seed: of everything.
-        times: whether they are measured; those of units that `folder` holds already stay as they are.
+        seed: the seed of data, splits and networks.
+        times: whether times are measured; those of units that `folder` holds already are kept.
         restart: whether results of other settings are replaced.
-        console: for the progress bar.
+        console: the console for the progress bar.
 
     Returns:
         One row per model: data set, method, family, network, scores, and seconds per network.
@@ -230,7 +230,7 @@ def study_posteriors(
 
 
 def _label_scores(prediction: Prediction, y: Any, unit: float) -> dict[str, float]:
-    """Scores of the distribution of labels, normal with the total uncertainty, in multiples of `unit`."""
+    """Scores of the distribution of labels, taken as normal with the total uncertainty, in multiples of `unit`."""
     truth, mean, std = y / unit, prediction.mean / unit, prediction.total / unit
     low, high = (end / unit for end in prediction.interval(_LEVEL, of="label"))
     return {

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["write_posteriors_page"]
 
 _KEYS = ["dataset", "method", "family"]
-FIRST = "bernoulli_dropout"  # what the others are compared with
-_PANELS = 5  # side by side, at most
+FIRST = "bernoulli_dropout"  # the family that the others are compared with
+_PANELS = 5  # the most panels side by side
 _FEW_NETWORKS = 10
 _TIMES = {"training_s": "training", "prediction_s": "prediction"}
 _RATIO_TICKS = (0.1, 0.3, 1, 3, 10, 30)
@@ -35,8 +35,8 @@ def write_posteriors_page(folder: Path, out: Path | None = None) -> Path:
     """Write the page of a study of posteriors from the tables in its folder, without training.
 
     Args:
-        folder: of the study.
-        out: the page, `report.html` in the folder by default; Markdown where it ends in .md.
+        folder: the folder of the study.
+        out: the path of the page, by default `report.html` in the folder; with the ending .md the page is Markdown.
 
     Returns:
         The path of the page.
@@ -51,7 +51,7 @@ def write_posteriors_page(folder: Path, out: Path | None = None) -> Path:
 def _page(table: pd.DataFrame, units: pd.DataFrame, remarks: Sequence[str]) -> StudyPage:
     notice = _notice(table, units)
     sections = [
-        Section("Which family when", remarks) if remarks else None,
+        Section("When to use which family", remarks) if remarks else None,
         Section("Overview", _overview_text(table), tables=[overview(table)]),
         _simulated(table),
         _labels(table),
@@ -73,16 +73,16 @@ def _page(table: pd.DataFrame, units: pd.DataFrame, remarks: Sequence[str]) -> S
 
 def _how_many(units: pd.DataFrame) -> str:
     single, joint = (units.loc[rows, "n_models"] for rows in (units["members"] == 1, units["members"] > 1))
-    parts = [f"{single.max()} networks for each, on as many splits of the rows"] if len(single) else []
+    parts = [f"{single.max()} networks for each, each on its own split of the rows"] if len(single) else []
     if len(joint):
         parts.append(f"{joint.max()} ensembles of {MEMBERS} networks, one per split")
     anew = "data_drawn" in units and units["data_drawn"].notna().any()
-    drawn = " Of the simulated sets each split is of data drawn anew." if anew else ""
+    drawn = " On the simulated sets the data are drawn anew for each split." if anew else ""
     return f"There are {'; '.join(parts)}.{drawn}"
 
 
 def _notice(table: pd.DataFrame, units: pd.DataFrame) -> str:
-    """What of the whole study a run leaves out; an empty text where it is whole."""
+    """A sentence on what a run leaves out of the study; empty where it is complete."""
     parts = [
         f"without {', '.join(gone)}"
         for column, known in (("dataset", DATA_SETS), ("family", FAMILIES))
@@ -97,27 +97,27 @@ def _notice(table: pd.DataFrame, units: pd.DataFrame) -> str:
 
 
 def _is_timed(table: pd.DataFrame) -> bool:
-    """Whether the study was run with times, for some of the units at least."""
+    """Whether at least some units of the study were run with times."""
     return bool(table[list(_TIMES)].notna().any(axis=None))
 
 
 def _overview_text(table: pd.DataFrame) -> list[str]:
     text = [
-        "CRPS, a score of the whole predicted distribution of a label, is a ratio to Bernoulli dropout with the same "
-        "method on the same splits, the geometric mean over the data sets: below 1 is better. Coverages are means over "
-        "the data sets; they should be 95 %."
+        "CRPS, a score of the whole predicted distribution of a label, is given as a ratio to that of Bernoulli "
+        "dropout with the same method on the same splits, as a geometric mean over the data sets. Below 1 is better. "
+        "Coverages are means over the data sets; they should be 95 %."
     ]
     if _is_timed(table):
-        text[0] += " Times are such ratios too."
+        text[0] += " Times are such ratios, too."
     lost = table[table["rmse"].isna()][_KEYS].drop_duplicates()
     if len(lost):
         cases = ", ".join(f"{row.family} ({LABELS[row.method]}) on {row.dataset}" for row in lost.itertuples())
-        text.append(f"With the paper's settings the training of these diverged, and they have no scores: {cases}.")
+        text.append(f"With the paper's settings these diverged in training, so that they have no scores: {cases}.")
     return text
 
 
 def overview(table: pd.DataFrame) -> HtmlTable:
-    """The families in short: means over the data sets, and ratios to Bernoulli dropout."""
+    """A summary of the families: means over the data sets, and ratios to Bernoulli dropout."""
     means = table.groupby(_KEYS, sort=False)[["truth_coverage", "label_coverage_total"]].mean()
     ratios = {"crps": _compared(table, "crps", np.divide)["mean"]}
     times = _TIMES if _is_timed(table) else {}
@@ -131,7 +131,7 @@ def overview(table: pd.DataFrame) -> HtmlTable:
         for method in table["method"].unique()
         for found in [over_sets.loc[(family, method)]]
     ]
-    caption = "The families in short; truth is known of the simulated sets only."
+    caption = "Summary of the families; the truth is known for the simulated sets only."
     headings = ("family", "method", "truth covered", "labels covered", "CRPS", *times.values())
     return HtmlTable(caption, headings, rows)
 
@@ -150,8 +150,8 @@ def _simulated(table: pd.DataFrame) -> Section | None:
         return None
     figure = _panels(_summary(table, "truth_coverage"), sets, "share of g(ζ) covered", at=0.95, same_axis=True)
     caption = (
-        "How much of the truth g(ζ) at the test rows the interval m ± 1.96 u covers, with standard errors over the "
-        "networks. The line is at 95 %. Without Errors-in-Variables u is the epistemic part alone."
+        "Coverage of the truth g(ζ) at the test rows by the interval m ± 1.96 u, with standard errors over the "
+        "networks. The line is at 95 %. Without Errors-in-Variables u is the epistemic uncertainty alone."
     )
     return Section("Coverage of the truth", figures=[Drawing("posteriors_truth_coverage", figure, caption)])
 
@@ -159,18 +159,18 @@ def _simulated(table: pd.DataFrame) -> Section | None:
 def _labels(table: pd.DataFrame) -> Section:
     sets = list(table["dataset"].unique())
     covered = _panels(_summary(table, "label_coverage_total"), sets, "share of labels covered", at=0.95, same_axis=True)
-    text = "How much of the test labels the interval m ± 1.96 times the total uncertainty covers. The line is at 95 %."
+    text = "Coverage of the test labels by the interval m ± 1.96 times the total uncertainty. The line is at 95 %."
     figures = [Drawing("posteriors_label_coverage", covered, text)]
     if FIRST in set(table["family"]):
         crps = _panels(_compared(table, "crps", np.divide), sets, "CRPS / that of Bernoulli", at=1.0, most=1.5)
         nll = _panels(_compared(table, "nll", np.subtract), sets, "NLL − that of Bernoulli", at=0.0, most=0.5)
         pairs = (
-            "of each model, to Bernoulli dropout with the same method on the same split; left of the line is better, "
-            "and numbers stand for points far to the right"
+            "to that of Bernoulli dropout with the same method on the same split, as a mean over the splits; left of "
+            "the line is better, and points far to the right are given as numbers"
         )
         figures += [
-            Drawing("posteriors_crps", crps, f"The CRPS of labels as a ratio, {pairs}. Bars: standard errors."),
-            Drawing("posteriors_nll", nll, f"The NLL of labels as a difference in nats, {pairs}."),
+            Drawing("posteriors_crps", crps, f"The CRPS of labels as a ratio {pairs}. Bars: standard errors."),
+            Drawing("posteriors_nll", nll, f"The NLL of labels as a difference, in nats, {pairs}."),
         ]
     return Section("Labels: coverage and scores", figures=figures)
 
@@ -182,7 +182,7 @@ def _summary(table: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def _compared(table: pd.DataFrame, column: str, compare: Callable[[Any, Any], Any]) -> pd.DataFrame:
-    """The same of ratios or differences to Bernoulli dropout, split by split."""
+    """Mean and standard error of the ratios or differences to Bernoulli dropout on the same split."""
     keys = ["dataset", "method", "network"]
     first = table[table["family"] == FIRST][[*keys, column]]
     both = table.merge(first, on=keys, suffixes=("", "_first"))
@@ -198,7 +198,7 @@ def _panels(
     same_axis: bool = False,
     most: float = np.inf,
 ) -> Figure:
-    """A panel per data set, a row per family, a point per method; a line stands at `at`, axes end at `most`."""
+    """A panel per data set, a row per family, a point per method; with a line at `at`, and axes that end at `most`."""
     families = list(dict.fromkeys(summary.index.get_level_values("family")))
     n_columns = min(_PANELS, len(sets))
     n_rows = -(-len(sets) // n_columns)
@@ -236,16 +236,16 @@ def _times(table: pd.DataFrame) -> Section | None:
     figures = []
     if FIRST in set(table["family"]):
         caption = (
-            "Seconds a network as a ratio to Bernoulli dropout on the same data set with the same method, a point a "
-            "data set. Time of an ensemble is that of a member."
+            "Seconds per network as a ratio to Bernoulli dropout on the same data set with the same method, one point "
+            "per data set. The time of an ensemble is that of one member."
         )
         figures = [Drawing("posteriors_times", _time_figure(table), caption)]
     return Section(
         "Times",
         [
-            "Units ran one at a time. Training is the whole call, from networks that are built to a posterior that is "
-            "ready, after a short training that nobody times; prediction is of the test rows, the "
-            "median over the models."
+            "Units ran one at a time. The time of training is that of the whole call, from building the networks to "
+            "the finished posterior, after a short training that is not timed. The time of prediction is that of the "
+            "test rows, as a median over the models."
         ],
         figures=figures,
         tables=[_time_table(table)],
@@ -285,14 +285,14 @@ def _time_table(table: pd.DataFrame) -> HtmlTable:
         for row in times.to_dict("records")
     ]
     headings = ("data set", "method", "family", "training, s", "times Bernoulli", "prediction, s", "times Bernoulli")
-    return HtmlTable("Seconds a network.", headings, rows)
+    return HtmlTable("Seconds per network.", headings, rows)
 
 
 def _score_tables(table: pd.DataFrame) -> list[HtmlTable]:
     simulated = table["dataset"].isin(SIMULATED)
     captions = {
         "Simulated data, in their own units.": (table[simulated], SCORES),
-        "Real data, in units of the spread of the training labels.": (
+        "Real data, in units of the spread (standard deviation) of the training labels.": (
             table[~simulated],
             {key: name for key, name in SCORES.items() if "truth" not in key},
         ),
@@ -308,8 +308,8 @@ def _score_tables(table: pd.DataFrame) -> list[HtmlTable]:
                 )
             ]
             whole = (
-                f"{caption} Means and standard errors over the networks; intervals are of ± 1.96 deviations; "
-                "the bound gap says how far the trained bound is off for want of zetas, in nats a row."
+                f"{caption} Means and standard errors over the networks. Intervals are of ± 1.96 standard deviations. "
+                "The bound gap is the error of the trained bound because zetas are few, in nats per row."
             )
             tables.append(HtmlTable(whole, ("data set", "method", "family", *columns.values()), rows))
     return tables
@@ -318,8 +318,8 @@ def _score_tables(table: pd.DataFrame) -> list[HtmlTable]:
 def _settings_text() -> list[str]:
     return [
         "The paper's settings hold for all families: epochs, step size, rule of σ_y, prior of the weights and n_theta "
-        "= 100. Learned rates and spreads start from the paper's dropout rate. NLL and CRPS take a label to be normal "
-        "with the total uncertainty."
+        "= 100. Learned rates and standard deviations start from the paper's dropout rate. NLL and CRPS take a label "
+        "as normal with the total uncertainty."
     ]
 
 

@@ -1,6 +1,6 @@
-"""Distributions of true inputs, each with draws of zeta given x: what the limit of a random problem is made of.
+"""Distributions of true inputs with draws of zeta given x, from which the limit of a random problem is computed.
 
-Every column of zeta has the mean zero and the spread one, so that an error of x has one meaning in all of them.
+Every column of zeta has mean 0 and standard deviation 1, so that an error of x means the same in all columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy.special import logsumexp, ndtr, ndtri
 __all__ = ["CutColumns", "NormalMixture", "Zetas", "in_strata"]
 
 Array = NDArray[np.float64]
-_CHAINS, _SWEEPS, _FIRST_SWEEPS = 25, 40, 10  # of Gibbs sampling, where errors of cut columns are correlated
+_CHAINS, _SWEEPS, _FIRST_SWEEPS = 25, 40, 10  # of Gibbs sampling, for cut columns with correlated errors
 
 
 class Zetas(Protocol):
@@ -40,16 +40,16 @@ class Zetas(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class NormalMixture:
-    r"""Normals of one covariance: a correlated normal, two clusters, or many along a curve.
+    r"""A mixture of normals of equal covariance: a correlated normal, two clusters, or many along a curve.
 
     .. math:: \pi(\zeta) = \sum_c w_c \, \mathrm{N}(\zeta; \mu_c, P)
 
-    Zeta given x is again such a mixture, of as many normals, and is drawn from without approximation.
+    Zeta given x has again such a distribution, with the same number of normals, and is drawn without approximation.
 
     Attributes:
         means: `C x n_x`.
         covariance: `n_x x n_x`, that of each normal.
-        weights: `C`, with the sum one.
+        weights: `C`, which sum to one.
 
     Examples:
         >>> clusters = NormalMixture.standardised(np.array([[-1.0], [1.0]]), 0.25 * np.eye(1), np.array([0.6, 0.4]))
@@ -65,7 +65,7 @@ class NormalMixture:
 
     @classmethod
     def standardised(cls, means: Array, covariance: Array, weights: Array) -> NormalMixture:
-        """The mixture, moved and stretched to columns of mean zero and spread one."""
+        """The mixture, shifted and scaled so that its columns have mean 0 and standard deviation 1."""
         share = weights / weights.sum()
         centred = means - share @ means
         spread = np.sqrt(np.diag(covariance) + share @ centred**2)
@@ -99,13 +99,13 @@ class CutColumns:
 
     .. math:: \pi(\zeta) = \prod_j \pi_1(\zeta_j), \qquad \pi_1(z) \propto e^{-r z}, \quad a \le z \le b
 
-    A column given its x is a normal, moved by :math:`-r \sigma_x^2` and cut at both ends, which is drawn from by
-    inversion. With correlated errors the same holds of each column given the others: Gibbs sampling.
+    A column given its x is a normal about :math:`x - r \sigma_x^2`, cut at both ends, and is drawn by inversion. With
+    correlated errors the same holds for each column given the others, and Gibbs sampling is used.
 
     Attributes:
         n_columns: n_x.
         low: a.
-        high: b, may be infinite.
+        high: b, which may be infinite.
         rate: r.
 
     Examples:
@@ -136,7 +136,7 @@ class CutColumns:
         return self.low + random.exponential(size=shape) if self.rate else random.uniform(self.low, self.high, shape)
 
     def given(self, x: Array, covariance: Array, n_draws: int, random: Generator) -> Array:
-        """Draws of zeta given x, `draws x rows x n_x`: independent ones, or for correlated errors those of chains."""
+        """Draws of zeta given x, `draws x rows x n_x`: independent, or from Gibbs chains for correlated errors."""
         noisy = np.flatnonzero(np.diagonal(covariance[0]) > 0)
         precision = np.linalg.inv(covariance[:, noisy[:, None], noisy])
         independent = np.allclose(precision * (1 - np.eye(len(noisy))), 0)
@@ -155,7 +155,7 @@ class CutColumns:
         return np.concatenate(kept)
 
     def _cut_normal(self, centre: Array, std: Array, levels: Array) -> Array:
-        """Quantiles of a column given a normal reading, found in the tail where floats are dense: 37 sigma out."""
+        """Quantiles of a cut normal, computed in the lower tail, where floats are dense: usable up to 37 sigma."""
         centre = centre - self.rate * std**2
         low, high = (self.low - centre) / std, (self.high - centre) / std
         sign = np.where(low + high > 0, -1.0, 1.0)
@@ -166,14 +166,14 @@ class CutColumns:
 
 
 def in_strata(n_draws: int, n_rows: int, random: Generator) -> Array:
-    r"""Uniform numbers, one in each of as many strata as there are draws, in an order of their own in each row.
+    r"""Stratified uniform numbers: one in each of K equal strata, in a random order :math:`\pi` of its own in each row.
 
     .. math:: u_k = \frac{\pi(k) + v_k}{K}, \qquad v_k \sim \mathrm{U}(0, 1)
 
     Args:
         n_draws: K.
-        n_rows: rows, independent of each other.
-        random: where they come from.
+        n_rows: the number of rows, which are independent of each other.
+        random: the generator of random numbers.
 
     Returns:
         `draws x rows`.
@@ -188,7 +188,7 @@ def in_strata(n_draws: int, n_rows: int, random: Generator) -> Array:
 
 
 def _in_proportion(weight: Array, n_draws: int, random: Generator) -> NDArray[np.intp]:
-    """Components by their weights, `rows x C`, in strata: `draws x rows`."""
+    """Indices of components, drawn by their weights, `rows x C`, in strata: `draws x rows`."""
     ends = np.cumsum(weight, axis=1)
     levels = (np.arange(n_draws)[:, None] + random.random((n_draws, len(weight)))) / n_draws
     rows = [np.searchsorted(end[:-1], level) for end, level in zip(ends, levels.T, strict=True)]

@@ -1,6 +1,7 @@
-"""Random problems, each from one seed, whose truth and whose limit are known.
+"""Random problems, each from one seed, with a known truth and a known limit.
 
-A method is developed on seeds below 1,000 and judged on others, so that it cannot be tuned to what it is judged by.
+Methods are developed on seeds below 1,000 and judged on others, so that they cannot be tuned to the problems that
+judge them.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ Array = NDArray[np.float64]
 SHAPES = ("plane", "smooth", "wiggly", "stepped", "direction")
 ZETAS = ("uniform", "normal", "bimodal", "skewed", "curve")
 ERRORS = ("equal", "per row", "correlated")
-N_LIMIT = 500  # draws of zeta given x, which raise the RMSE of the limit by a thousandth
+N_LIMIT = 500  # draws of zeta given x; so few raise the RMSE of the limit by 0.1 %
 _COLUMNS = {"wiggly": (1, 3), "direction": (3, 20)}  # others: 1 to 20
 _ROWS, _RELIABILITY, _Y_NOISE = (60, 20_000), (0.5, 0.99), (0.03, 0.5)
-_SPREAD_DRAWS = 20_000  # that the spread of g is found with
+_SPREAD_DRAWS = 20_000  # draws from which the standard deviation of g is found
 _COSINES = 40
 _NODES = 601  # normals along a thin curve
 _STREAMS = {"problem": 0, "training": 1, "test": 2, "limit": 3}
-_SPREAD_OF_ERRORS = 0.6  # of their logarithm, where each row has its own
-_AT_ONCE = 100  # rows whose limit is found at once, to bound memory
+_SPREAD_OF_ERRORS = 0.6  # the standard deviation of their logarithm, where rows differ in their errors
+_AT_ONCE = 100  # rows whose limit is computed at once, to bound memory
 
 _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "straight": np.positive,
@@ -44,12 +45,12 @@ _FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 
 @dataclass(frozen=True, eq=False)
 class Ridges:
-    r"""A sum of functions of one direction each; every g here is one.
+    r"""A sum of ridge functions, each of one direction; every g of this study has this form.
 
     .. math:: g(\zeta) = \sum_k c_k \, h(w_k^\top \zeta + b_k)
 
     Attributes:
-        function: h, by its name.
+        function: the name of h.
         directions: `K x n_x`, w.
         shifts: `K`, b.
         heights: `K`, c.
@@ -80,7 +81,7 @@ class DrawnRows:
 
     Attributes:
         X: `rows x n_x`.
-        X_err: what `EiVRegressor.fit` takes: `n_x`, `rows x n_x` or a covariance `1 x n_x x n_x`.
+        X_err: the errors in a form for `EiVRegressor.fit`: `n_x`, `rows x n_x` or a covariance `1 x n_x x n_x`.
         y: `rows`, labels.
         zeta: `rows x n_x`, true inputs.
         truth: `rows`, g(zeta).
@@ -101,13 +102,13 @@ class DrawnRows:
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    r"""What is known of g(zeta) when x, g and the distribution of zeta are.
+    r"""The mean and variance of g(zeta) given x, where g and the distribution of zeta are known.
 
     .. math:: \mathrm{E}[g(\zeta) \mid x], \qquad \mathrm{Var}[g(\zeta) \mid x]
 
     Attributes:
         mean: `rows`, the prediction with the smallest mean squared error.
-        variance: `rows`.
+        variance: `rows`, its mean squared error.
 
     Examples:
         >>> problem = random_problem(0)
@@ -127,23 +128,23 @@ class RandomProblem:
 
     .. math:: x_j = a_j + s_j (\zeta_j + \varepsilon_j), \qquad y = a_y + s_y (g(\zeta) + \varepsilon_y)
 
-    Within, each column of zeta has the spread one, and so has g over 20,000 draws.
+    Each column of zeta has standard deviation 1, and so has g over 20,000 draws.
 
     Attributes:
-        seed: that everything comes from.
-        shape: of g, one of `SHAPES`.
+        seed: the seed that everything is drawn from.
+        shape: the kind of g, one of `SHAPES`.
         zeta: the kind of distribution of the true inputs, one of `ZETAS`.
-        errors: of x, one of `ERRORS`.
-        n_rows: of the training table.
-        reliability: `n_x`, the share of the variance of x that is that of zeta; 1 for exact columns.
-        y_noise: sigma_y over the spread of g.
-        correlation: `n_x x n_x`, of the errors of x.
-        g: of standardised true inputs.
+        errors: the kind of errors of x, one of `ERRORS`.
+        n_rows: the number of rows of the training table.
+        reliability: `n_x`, the variance of zeta over that of x; 1 for exact columns.
+        y_noise: sigma_y over the standard deviation of g.
+        correlation: `n_x x n_x`, that of the errors of x.
+        g: the function of standardised true inputs.
         zetas: the distribution of standardised true inputs.
         offset: `n_x`, a.
         scale: `n_x`, s.
         y_offset: a_y.
-        y_scale: s_y, the spread of g in units of y.
+        y_scale: s_y, the standard deviation of g in units of y.
 
     Examples:
         >>> problem = random_problem(3)
@@ -175,12 +176,12 @@ class RandomProblem:
 
     @property
     def n_noisy(self) -> int:
-        """Columns with errors."""
+        """The number of columns with errors."""
         return int((self.reliability < 1).sum())
 
     @property
     def words(self) -> str:
-        """What it is, in short."""
+        """A short description of the problem."""
         noisy = f"{self.n_noisy} of {self.n_columns} columns noisy" if self.n_columns > 1 else "1 column"
         reliable = self.reliability[self.reliability < 1].mean()
         return (
@@ -189,7 +190,7 @@ class RandomProblem:
         )
 
     def draw(self, n_rows: int, stream: Literal["training", "test"]) -> DrawnRows:
-        """Rows of one of two independent streams; fewer rows are not the first ones of more."""
+        """Rows from one of two independent streams; a smaller draw is not the beginning of a larger one."""
         random = _random(self.seed, stream)
         zeta = self.zetas.draw(n_rows, random)
         std = self._errors(n_rows, random)
@@ -203,9 +204,9 @@ class RandomProblem:
         """Mean and variance of g(zeta) given x, in units of y, under the true distribution of zeta.
 
         They are means over draws of zeta given x: from a mixture of normals in closed form, by inversion column by
-        column, or by 1,000 draws of Gibbs sampling where errors of cut columns are correlated. With K independent draws
-        the mean has 1 / K of the variance as its own, so that its RMSE is too large by 0.1 %; strata make that less,
-        for Gibbs sampling, too.
+        column, or by 1,000 draws of Gibbs sampling where errors of cut columns are correlated. The variance of a mean
+        over K independent draws is 1 / K of that of a draw, so that the RMSE of the limit is too large by 0.1 %. Strata
+        make this less, also for Gibbs sampling.
         """
         random = _random(self.seed, "limit")
         x = (rows.X - self.offset) / self.scale
@@ -225,7 +226,7 @@ class RandomProblem:
         return from_x / (from_x + (self.y_scale * self.y_noise) ** 2)
 
     def _errors(self, n_rows: int, random: Generator) -> Array:
-        """Standard deviations of standardised inputs, `rows x n_x`, of the same mean square in every kind."""
+        """Standard deviations of the errors of standardised inputs, `rows x n_x`; all kinds have equal mean squares."""
         std = np.broadcast_to(np.sqrt(1 / self.reliability - 1), (n_rows, self.n_columns))
         if self.errors != "per row":
             return std
@@ -240,7 +241,7 @@ class RandomProblem:
         return first if self.errors == "equal" else np.outer(first, first)[None] * self.correlation
 
     def _covariances(self, x_err: Array, n_rows: int) -> Array:
-        """Of standardised inputs, `rows x n_x x n_x`."""
+        """The covariances of the errors of standardised inputs, `rows x n_x x n_x`."""
         if self.errors == "correlated":
             found = x_err / np.outer(self.scale, self.scale)
         else:
@@ -253,10 +254,10 @@ def random_problem(seed: int) -> RandomProblem:
     """The problem of a seed.
 
     Args:
-        seed: any whole number from zero on; below 1,000 for development.
+        seed: any whole number of at least 0; below 1,000 for development.
 
     Returns:
-        The problem, always the same one.
+        The problem, the same at every call.
 
     Examples:
         >>> random_problem(5).words
@@ -266,7 +267,7 @@ def random_problem(seed: int) -> RandomProblem:
     random = _random(seed, "problem")
     shape = _one_of(SHAPES, random)
     n_columns = _between(_COLUMNS.get(shape, (1, 20)), random)
-    zeta = _one_of(ZETAS if n_columns > 1 else ZETAS[:-1], random)  # a curve needs a plane to lie in
+    zeta = _one_of(ZETAS if n_columns > 1 else ZETAS[:-1], random)  # a curve needs at least two columns
     noisy = _noisy(n_columns, random)
     errors = _one_of(ERRORS if noisy.sum() > 1 else ERRORS[:-1], random)
     reliability = np.where(noisy, random.uniform(*_RELIABILITY, n_columns if random.random() < 0.5 else 1), 1.0)
@@ -301,12 +302,12 @@ def _one_of(names: Sequence[str], random: Generator) -> str:
 
 
 def _between(ends: tuple[int, int], random: Generator) -> int:
-    """A whole number from the first to the last of the ends, its logarithm uniform."""
+    """A random integer between the ends, inclusive, with a uniform logarithm."""
     return int(np.exp(random.uniform(np.log(ends[0]), np.log(ends[1] + 1))))
 
 
 def _noisy(n_columns: int, random: Generator) -> NDArray[np.bool_]:
-    """Which columns have errors: all, or in four of ten tables some of them, one at least."""
+    """Whether each column has errors: all do, or in four of ten tables some of them, at least one."""
     noisy = random.random(n_columns) < (0.6 if random.random() < 0.4 else 1.0)
     noisy[random.integers(n_columns)] = True
     return noisy

@@ -1,4 +1,4 @@
-"""Tables that the study of tables takes beside its random problems: measured ones, and the example of the README."""
+"""The real tables of the study of tables, and the example of the README."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ MEASURED = (
     "nhanes_age",
 )
 N_SPLITS, TRAIN_SHARE = 2, 0.8
-_ERROR = 0.05  # of the spread of a column, in the nine sets of the paper
+_ERROR = 0.05  # the errors in the nine sets of the paper, as a share of the standard deviation of a column
 _SPLIT_SEED = 16
 
 
 @dataclass(frozen=True, eq=False)
 class RealTable:
-    """Rows with the errors of their inputs.
+    """A table with the errors of its inputs.
 
     Attributes:
         X: `rows x n_x`.
@@ -57,7 +57,7 @@ class RealTable:
         return RealTable(self.X[rows], X_err, self.y[rows])
 
     def splits(self, most_rows: int | None = None) -> list[tuple[RealTable, RealTable]]:
-        """Two random splits, always the same: four fifths to train with, `most_rows` of them at most, and the rest."""
+        """Two random splits, the same at every call: four fifths to train with, at most `most_rows`, and the rest."""
         splitter = ShuffleSplit(N_SPLITS, train_size=TRAIN_SHARE, random_state=_SPLIT_SEED)
         return [(self.take(train[:most_rows]), self.take(test)) for train, test in splitter.split(self.X)]
 
@@ -66,7 +66,7 @@ def tables_at_hand() -> tuple[str, ...]:
     """The names of the tables that can be loaded without a download.
 
     Returns:
-        Those of `MEASURED` in the folder that the environment variable EIV_TABLES names, and the paper's.
+        Those of `MEASURED` in the folder that the environment variable EIV_TABLES names, and those of the paper.
 
     Examples:
         >>> set(tables_at_hand()) <= {*MEASURED, *REAL}
@@ -82,7 +82,7 @@ def left_out() -> str:
     """A sentence on the tables that are not at hand; empty where all are.
 
     Returns:
-        What is left out, and which variable to set.
+        The names of these tables, and the variable to set.
 
     Examples:
         >>> isinstance(left_out(), str)
@@ -99,11 +99,11 @@ def left_out() -> str:
 
 
 def load_table(name: str) -> RealTable:
-    r"""One of the measured tables with its errors, or one of the paper's with errors of 5 % of a column's spread.
+    r"""A measured table with its errors, or a table of the paper with the following errors.
 
     .. math:: \sigma_{x,j} = 0.05 \, \mathrm{sd}(x_j)
 
-    Where a table gives covariances of the errors of two inputs they are taken; those with the error of y are not.
+    Covariances between the errors of two inputs are used where a table has them; those with the error of y are not.
 
     Args:
         name: one of `MEASURED` or of `eiv.datasets.REAL`.
@@ -112,7 +112,7 @@ def load_table(name: str) -> RealTable:
         All rows.
 
     Raises:
-        DataNotFoundError: where it is not at hand.
+        DataNotFoundError: where the table is not at hand.
 
     Examples:
         >>> load_table("cpx_pressure").X.shape  # doctest: +SKIP
@@ -135,18 +135,18 @@ def load_table(name: str) -> RealTable:
 
 
 def humidity(n_rows: int, seed: int) -> tuple[RealTable, Array, Array]:
-    r"""The example of the README: a cheap sensor of air, and a reference that measures its water vapour.
+    r"""The example of the README: a cheap sensor for air, and a reference instrument for its water vapour.
 
     .. math:: y = \frac{621.98 \, e}{p - e} + \varepsilon_y, \qquad
               e = h \cdot 6.112 \exp\!\Big(\frac{17.62 \, t}{243.12 + t}\Big)
 
     Args:
-        n_rows: rows.
-        seed: 0 for the rows of `examples/humidity.csv`, of which there are 400.
+        n_rows: the number of rows.
+        seed: the seed; 0 gives the 400 rows of `examples/humidity.csv`.
 
     Returns:
-        The table (temperature, relative humidity, pressure; the mixing ratio in g/kg), true inputs `rows x 3` and true
-        mixing ratios `rows`.
+        The table (temperature, relative humidity and pressure; the mixing ratio in g/kg), the true inputs, `rows x 3`,
+        and the true mixing ratios, `rows`.
 
     Examples:
         >>> humidity(400, 0)[0].X[0].tolist()
@@ -172,7 +172,7 @@ def _folder() -> Path | None:
 
 
 def _with_covariances(std: Array, table: pd.DataFrame, inputs: list[str], columns: Sequence[str]) -> Array:
-    """Covariances `rows x n_x x n_x` if a column `cov_a_b` is of two inputs; else `std`, once if rows agree."""
+    """Covariances `rows x n_x x n_x` if a column `cov_a_b` is about two inputs; else `std`, `n_x` if rows agree."""
     pairs = {f"cov_{a}_{b}": (i, j) for i, a in enumerate(inputs) for j, b in enumerate(inputs)}
     known = [name for name in columns if name in pairs]
     if not known:

@@ -1,4 +1,4 @@
-"""The two tables of a study: what its networks scored, and where the numbers come from."""
+"""The two tables of a study: the scores of its networks, and the origin of the numbers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["collect_units", "read_remarks", "read_tables"]
 
 
 def collect_units(folder: Path, units: Sequence[Unit], keys: Sequence[str], names: tuple[str, str]) -> pd.DataFrame:
-    """Put the results of single units together, and write them.
+    """Collect the results of single units into two tables, and write them.
 
     Args:
-        folder: of the study.
-        units: that it has run.
-        keys: attributes of a unit that say which it is; they are the first columns of both tables.
-        names: of the two files: one row per network, and one row per unit.
+        folder: the folder of the study.
+        units: the units that it has run.
+        keys: the attributes that identify a unit; they are the first columns of both tables.
+        names: the names of the two files: one row per network, and one row per unit.
 
     Returns:
         The first of the tables.
@@ -49,12 +49,12 @@ def collect_units(folder: Path, units: Sequence[Unit], keys: Sequence[str], name
 
 
 def read_tables(folder: Path, study: str, names: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The tables that `collect_units` has left in a folder.
+    """Read the tables that `collect_units` has written to a folder.
 
     Args:
-        folder: of the study.
+        folder: the folder of the study.
         study: its name, as in `eiv study NAME`.
-        names: of the two files.
+        names: the names of the two files.
 
     Returns:
         Both tables.
@@ -80,10 +80,10 @@ def read_tables(folder: Path, study: str, names: tuple[str, str]) -> tuple[pd.Da
 
 
 def read_remarks(folder: Path) -> list[str]:
-    """What somebody has written about the results in a folder: the paragraphs of `remarks.md`, if there is one.
+    """The remarks on the results in a folder: the paragraphs of `remarks.md`, if there is one.
 
     Args:
-        folder: of the study.
+        folder: the folder of the study.
 
     Returns:
         Each paragraph as one line.

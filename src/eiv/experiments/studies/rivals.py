@@ -1,4 +1,4 @@
-"""The methods of the study of tables, each with the same two verbs: ours, and what a user would pick instead."""
+"""The methods of the study of tables, with a common interface: ours, and other common methods."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from eiv.extras import is_installed
 __all__ = ["RIVALS", "Answer", "Fitted", "fit_rival", "installed_rivals"]
 
 Array = NDArray[np.float64]
-_FOLDS = 5  # of the residuals that boosting takes its uncertainty from
-_GP_ROWS, _GP_PREDICT_ROWS = 1000, 3000  # that hyperparameters come from, and that predictions do
+_FOLDS = 5  # folds of cross-validation, whose residuals give the uncertainty of boosting
+_GP_ROWS, _GP_PREDICT_ROWS = 1000, 3000  # the most rows for hyperparameters, and for predictions
 
 
 class Answer(NamedTuple):
-    """What a method says of some rows.
+    """The prediction of a method for some rows.
 
     Attributes:
         mean: `rows`, m(x).
-        std: `rows`, the uncertainty of f, of the true value; nan where a method has none.
-        total: `rows`, that of a label.
+        std: `rows`, the uncertainty of the true value; nan where a method has none.
+        total: `rows`, the uncertainty of a label.
 
     Examples:
         >>> Answer(np.zeros(1), np.full(1, 3.0), np.full(1, 5.0)).total
@@ -60,7 +60,7 @@ class Fitted(Protocol):
         """The fitted sigma_y; nan where a method has none."""
 
     def predict(self, X: Array, X_err: Array) -> Answer:
-        """Answer for rows; errors of zero ask for f at exact inputs."""
+        """Predict rows; errors of zero mean f at exact inputs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +76,14 @@ class _Network:
         return float(self.model.y_noise_[0])
 
     def predict(self, X: Array, X_err: Array) -> Answer:
-        """By Algorithm 2."""
+        """Predict by Algorithm 2."""
         p = self.model.predict_distribution(X, X_err=X_err if self.with_errors else None, keep_draws=False)
         return Answer(p.mean, p.std, p.total)
 
 
 @dataclass(frozen=True, eq=False)
 class _GaussianProcess:
-    """scikit-learn's, of standardised inputs and labels."""
+    """The Gaussian process of scikit-learn, on standardised inputs and labels."""
 
     model: GaussianProcessRegressor
     inputs: StandardScaler
@@ -92,11 +92,11 @@ class _GaussianProcess:
 
     @property
     def y_noise(self) -> float:
-        """From the white part of the kernel."""
+        """The fitted sigma_y, from the white kernel."""
         return self.unit * float(np.sqrt(self.model.kernel_.k2.noise_level))
 
     def predict(self, X: Array, X_err: Array) -> Answer:
-        """Errors are ignored; its own standard deviation holds the white part."""
+        """Predict without regard to errors; its standard deviation of labels includes the white kernel."""
         mean, total = self.model.predict(self.inputs.transform(X), return_std=True)
         total = self.unit * total
         return Answer(self.centre + self.unit * mean, np.sqrt(np.maximum(total**2 - self.y_noise**2, 0)), total)
@@ -104,14 +104,14 @@ class _GaussianProcess:
 
 @dataclass(frozen=True, eq=False)
 class _Boosting:
-    """Boosted trees with the errors as further columns: one sigma for all labels, or those of the model."""
+    """Boosted trees with the errors as further columns; one sigma for all labels, or those of the model."""
 
     model: Any
     residual: float | None
     y_noise: float = np.nan
 
     def predict(self, X: Array, X_err: Array) -> Answer:
-        """They say nothing of f, only of labels."""
+        """Predict labels; boosted trees have no uncertainty of f."""
         columns = _with_errors(X, X_err)
         nothing = np.full(len(X), np.nan)
         if self.residual is not None:
@@ -126,10 +126,10 @@ def fit_rival(name: str, X: Array, X_err: Array, y: Array, seed: int = 0, device
     Args:
         name: one of `RIVALS`.
         X: `rows x n_x`.
-        X_err: what `EiVRegressor.fit` takes.
+        X_err: the errors in a form for `EiVRegressor.fit`.
         y: `rows`.
-        seed: of what is random.
-        device: of networks, "cpu" or "cuda".
+        seed: the seed of the method.
+        device: the device of networks, "cpu" or "cuda".
 
     Returns:
         The fitted method.
@@ -148,7 +148,7 @@ def installed_rivals() -> tuple[str, ...]:
     """The names of the methods whose packages are installed.
 
     Returns:
-        Names of `RIVALS`, in their order.
+        Names of `RIVALS`, in order.
 
     Examples:
         >>> installed_rivals()[:2]
@@ -195,7 +195,7 @@ def _lightgbm(seed: int) -> Any:
 
 
 def _with_errors(X: Array, X_err: Array) -> Array:
-    """The inputs, and beside them the standard deviations of their errors."""
+    """The inputs, with the standard deviations of their errors as further columns."""
     std = X_err if X_err.ndim < 3 else np.sqrt(np.diagonal(X_err, axis1=1, axis2=2))
     return np.hstack([X, np.broadcast_to(std, X.shape)])
 
@@ -210,4 +210,4 @@ RIVALS: dict[str, Callable[[Array, Array, Array, int, str], Fitted]] = {
     "lightgbm": _boosting(_lightgbm),
     "ngboost": _ngboost,
 }
-OPTIONAL = ("lightgbm", "ngboost")  # named as their packages are
+OPTIONAL = ("lightgbm", "ngboost")  # with the names of their packages

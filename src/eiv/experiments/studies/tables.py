@@ -1,4 +1,4 @@
-"""`eiv study tables`: single fits on random problems that no method was chosen on, and on real tables."""
+"""`eiv study tables`: single fits on random problems that were not used to choose a method, and on real tables."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ EXAMPLE = "humidity"
 TABLE, UNITS = "tables.csv", "tables_units.csv"
 N_TEST = 1000  # fresh rows of a random problem
 _ORDER = ["problem", "method"]
-_WIDTH = 1.96  # of a 95 % interval, in standard deviations
-_SLOW = {"ours": 10.0, "ignored": 5.0, "paper": 20.0}  # times that of the others, a guess
+_WIDTH = 1.96  # half the width of a 95 % interval, in standard deviations
+_SLOW = {"ours": 10.0, "ignored": 5.0, "paper": 20.0}  # guesses of their time, relative to that of other methods
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class TableUnit:
     Attributes:
         problem: "seed N" for a random problem, the name of a table, or "humidity".
         method: one of `eiv.experiments.studies.rivals.RIVALS`.
-        most_rows: to train with, for a trial; None for all.
+        most_rows: the most rows to train with, for a trial; None for all.
         device: "cpu" or "cuda".
 
     Examples:
@@ -65,25 +65,25 @@ class TableUnit:
 
     @property
     def seed(self) -> int | None:
-        """That of a random problem."""
+        """The seed of a random problem; None for other problems."""
         return int(self.problem.removeprefix("seed ")) if self.problem.startswith("seed ") else None
 
     @property
     def n_models(self) -> int:
-        """Fits, one row of the results each."""
+        """The number of fits, each of which is one row of the results."""
         return 1 if self.seed is not None or self.problem == EXAMPLE else 2
 
     @property
     def cost(self) -> float:
-        """Time that the unit takes, in units of no meaning."""
+        """The time that the unit takes, relative to that of others."""
         rows = 5000 if self.seed is None else random_problem(self.seed).n_rows
         return _SLOW.get(self.method, 1.0) * (1000 + min(rows, self.most_rows or rows)) * self.n_models
 
     def settings(self) -> dict[str, Any]:
-        """Everything that the numbers depend on, but for versions and the machine."""
+        """Everything that the numbers depend on, except versions and the machine."""
         words = "" if self.seed is None else random_problem(self.seed).words
         found = asdict(self) | {"n_models": self.n_models, "n_test": N_TEST, "words": words}
-        if self.method == "ours":  # which may change from version to version
+        if self.method == "ours":  # it may change from version to version
             recipes = (settings_for({"recipe": "default"}, n_rows=500, n_noisy=noisy) for noisy in (1, 2))
             found["arguments"] = {recipe.network: asdict(recipe) for recipe in recipes}
         return found
@@ -153,10 +153,10 @@ class TableUnit:
         truth: Array | None = None,
         zeta: Array | None = None,
     ) -> dict[str, Any]:
-        """Scores in multiples of `unit`; RMSE to the truth where it is known, else to labels."""
+        """Scores in multiples of `unit`; the RMSE is to the truth where it is known, else to labels."""
         started = time.perf_counter()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # thousands of fits; what they warn of shows in the scores
+            warnings.simplefilter("ignore")  # of thousands of fits; their problems show in the scores
             try:
                 fitted = fit_rival(self.method, *train, device=self.device)
             except (TrainingDivergedError, ValueError, np.linalg.LinAlgError) as error:
@@ -190,21 +190,21 @@ def study_tables(
     restart: bool = False,
     console: Console | None = None,
 ) -> pd.DataFrame:
-    """Run the study, but for what `folder` holds already, and write its tables.
+    """Run the units of the study whose results `folder` does not hold yet, and write its tables.
 
     Args:
-        folder: for the results.
-        seeds: of random problems. Those below 1,000 are for development, the kept results come from others.
-        methods: some of `eiv.experiments.studies.rivals.RIVALS`; all whose packages are installed by default.
+        folder: the folder for the results.
+        seeds: the seeds of random problems. Those below 1,000 are for development; the kept results come from others.
+        methods: some of `eiv.experiments.studies.rivals.RIVALS`; by default all whose packages are installed.
         random: whether random problems are run.
         real: whether real tables are run, and the example of the README.
-        most_rows: to train with, for a trial; None for all.
+        most_rows: the most rows to train with, for a trial; None for all.
         device: "auto", "cpu" or "cuda".
         restart: whether results of other settings are replaced.
-        console: for the progress bar, and for a word on what is left out.
+        console: the console for the progress bar, and for a sentence on what is left out.
 
     Returns:
-        One row per fit: problem, method, what the problem is, and scores.
+        One row per fit: problem, method, a description of the problem, and scores.
 
     Examples:
         >>> study_tables(Path("study"), seeds=range(5), real=False, most_rows=300)  # doctest: +SKIP
@@ -247,7 +247,7 @@ _SCORES = (
 
 
 def _truth_scores(answer: Answer, exact: Answer, truth: Array, unit: float) -> dict[str, float]:
-    """Of the true values: by the prediction from x, and by f at the true inputs, where all of u is epistemic."""
+    """Scores against the true values: of the prediction from x, and of f at the true inputs, where u is epistemic."""
     return {
         "clean_rmse": rmse(truth, exact.mean) / unit,
         "truth_0.95": _covered(truth, answer.mean, answer.std),
@@ -256,7 +256,7 @@ def _truth_scores(answer: Answer, exact: Answer, truth: Array, unit: float) -> d
 
 
 def _covered(values: Array, mean: Array, std: Array) -> float:
-    """The share of values within 1.96 standard deviations of the mean; nan where there are none."""
+    """The share of values within 1.96 standard deviations of the mean; nan where a method has no standard deviation."""
     if np.isnan(std).any():
         return np.nan
     return coverage(values, mean - _WIDTH * std, mean + _WIDTH * std)

@@ -1,8 +1,8 @@
-"""What the default recipe is to reach in the study of tables, and whether it does.
+"""The goals of the default recipe in the study of tables.
 
-The rules stand here, before any run on the seeds that count. A goal is about a number for each problem, a summary of
-these numbers, and bounds; it is met where the summary keeps the bounds, without a margin. A problem on which our fit
-has failed counts against each goal that asks about it.
+The rules were fixed before any run on the seeds that count. A goal has one number per problem, a summary of these
+numbers, and bounds. It is met where the summary is within the bounds, without a margin. A problem on which our fit has
+failed counts against each goal that includes it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["GOALS", "Reached", "TableGoal", "by_problem", "noisy_problems"]
 
 OURS, GP = "ours", "gp"
 IGNORED = ("ignored", "ignored (cosine)")  # the better of both counts as ignoring the errors
-NOISY_SHARE = 0.1  # of the errors of x in the variance of a label given x
-_TOLERANCE = 1e-9  # of floating point
+NOISY_SHARE = 0.1  # the share of the errors of x in the variance of a label given x, above which a problem is noisy
+_TOLERANCE = 1e-9  # for rounding errors
 _SUMMARIES: dict[str, Callable[[pd.Series], float]] = {
     "median": lambda numbers: float(numbers.median()),
     "mean": lambda numbers: float(numbers.mean()),
@@ -30,14 +30,13 @@ _SUMMARIES: dict[str, Callable[[pd.Series], float]] = {
 
 @dataclass(frozen=True)
 class Reached:
-    """What became of a goal.
+    """The result for a goal.
 
     Attributes:
-        value: the summary; nan where nothing was run that the goal asks about.
-        n_problems: problems that it is asked of.
+        value: the summary; nan where no problem of the goal was run.
+        n_problems: the number of problems of the goal.
         verdict: "holds", "does not hold" or "not run".
-        exceptions: problems outside the bounds that are asked of each; all of them may be there although the goal is
-            met, where it is about a share.
+        exceptions: the problems outside the bounds of a single number; there may be some although the goal is met.
 
     Examples:
         >>> Reached(0.95, 100, "holds", ()).verdict
@@ -56,11 +55,11 @@ class TableGoal:
     """Bounds for a summary of one number per problem.
 
     Attributes:
-        sentence: what the number is, and of which problems.
-        numbers: from the table of the study, one for each problem that the goal is asked of.
-        summary: "median", "mean", "largest"; or "share", of numbers within `each`.
-        low: the summary should not lie below this.
-        high: nor above this.
+        sentence: a description of the number and of its problems.
+        numbers: a function from the table of the study to one number per problem of the goal.
+        summary: "median", "mean" or "largest" of the numbers; or "share", that of numbers within `each`.
+        low: the lower bound of the summary.
+        high: the upper bound of the summary.
         each: for a share, the bounds of a single number.
 
     Examples:
@@ -85,7 +84,7 @@ class TableGoal:
         return f"{_in_words(*self.each)} in {self.low:.3g} of them or more"
 
     def reached(self, table: pd.DataFrame) -> Reached:
-        """What the study of a table of `study_tables` says."""
+        """The result for this goal from a table of `study_tables`."""
         numbers = self.numbers(table)
         if numbers.empty:
             return Reached(np.nan, 0, "not run", ())
@@ -100,12 +99,12 @@ class TableGoal:
 
 
 def by_problem(table: pd.DataFrame, score: str, kind: str = "random") -> pd.DataFrame:
-    """A score of all methods side by side.
+    """A score of all methods, one row per problem and one column per method.
 
     Args:
-        table: one row per fit, as from `eiv.experiments.studies.tables.study_tables`.
+        table: one row per fit, from `eiv.experiments.studies.tables.study_tables`.
         score: a column of it.
-        kind: of the problems: "random", "real" or "example".
+        kind: the kind of problems: "random", "real" or "example".
 
     Returns:
         Means over the splits; nan where one of the fits has failed. Empty where no problem of the kind was run.
@@ -117,14 +116,14 @@ def by_problem(table: pd.DataFrame, score: str, kind: str = "random") -> pd.Data
 
     """
     rows = table[table["kind"] == kind]
-    if rows.empty:  # nor need the table have that score
+    if rows.empty:  # the table need not have that score then
         return pd.DataFrame()
     means = rows.groupby(["problem", "method"], sort=False)[score].agg(lambda values: values.mean(skipna=False))
     return means.unstack().reindex(rows["problem"].unique())
 
 
 def noisy_problems(table: pd.DataFrame) -> set[str]:
-    r"""Random problems in which the errors of x count.
+    r"""The random problems in which the errors of x matter.
 
     .. math:: \frac{\mathrm{E} \, \mathrm{Var}[g \mid x]}{\mathrm{E} \, \mathrm{Var}[g \mid x] + \sigma_y^2} > 0.1
 
@@ -155,7 +154,7 @@ def _within(numbers: pd.Series, low: float, high: float) -> pd.Series:
 
 
 def _ours(score: str) -> Callable[[pd.DataFrame], pd.Series]:
-    """Our score on random problems; infinite where the fit has failed."""
+    """A function to our score on random problems, which is infinite where the fit has failed."""
 
     def numbers(table: pd.DataFrame) -> pd.Series:
         found = by_problem(table, score)
@@ -165,7 +164,7 @@ def _ours(score: str) -> Callable[[pd.DataFrame], pd.Series]:
 
 
 def _over(score: str, kind: str, others: Callable[[str], bool]) -> Callable[[pd.DataFrame], pd.Series]:
-    """Our score over the smallest one of some methods, on problems on which one of them was run."""
+    """A function to our score over the smallest one of some methods, on problems on which one of them was run."""
 
     def numbers(table: pd.DataFrame) -> pd.Series:
         found = by_problem(table, score, kind)
@@ -181,7 +180,7 @@ def _over(score: str, kind: str, others: Callable[[str], bool]) -> Callable[[pd.
 def _where(
     numbers: Callable[[pd.DataFrame], pd.Series], rule: Callable[[pd.DataFrame], pd.Series]
 ) -> Callable[[pd.DataFrame], pd.Series]:
-    """Only of random problems that a rule of their columns picks."""
+    """The same numbers, restricted to the random problems that a rule chooses by their columns."""
 
     def chosen(table: pd.DataFrame) -> pd.Series:
         found, rows = numbers(table), table[table["kind"] == "random"].drop_duplicates("problem").set_index("problem")
@@ -243,10 +242,12 @@ GOALS = (
     ),
     TableGoal("truth covered at 95 %", _ours("truth_0.95"), "mean", 0.94, 0.96),
     TableGoal("truth covered at 95 %, single fits", _ours("truth_0.95"), "share", low=0.9, each=(0.90, 0.985)),
-    TableGoal("f at exact inputs covered at 95 % by the epistemic part alone", _ours("clean_0.95"), "mean", 0.92, 0.98),
+    TableGoal(
+        "f at exact inputs covered at 95 % by the epistemic uncertainty", _ours("clean_0.95"), "mean", 0.92, 0.98
+    ),
     TableGoal("labels covered at 95 %", _ours("labels_0.95"), "mean", 0.94, 0.96),
     TableGoal(
-        "σ_y over the true one, 300 rows or more, where it is more than a tenth of the variance of a label given x",
+        "σ_y over the true one, 300 rows or more, where σ_y² is more than a tenth of the variance of a label given x",
         _where(_ours("y_noise_ratio"), lambda rows: (rows["n_rows"] >= 300) & (rows["noise_share"] < 1 - NOISY_SHARE)),
         "share",
         low=0.9,

@@ -27,8 +27,8 @@ __all__ = ["write_tables_page"]
 
 MARKS: dict[Verdict, str] = {"holds": "✓", "does not hold": "✗", "not run": "not run"}
 COVERAGES = {"truth_0.95": "truth", "clean_0.95": "f at exact inputs", "labels_0.95": "labels"}
-_MOST_NAMED = 12  # exceptions to a goal
-_WORST = 6  # problems of each sort
+_MOST_NAMED = 12  # the most exceptions to a goal that are named
+_WORST = 6  # the number of worst problems of each sort
 _BAND = "#e3efe6"
 _GRID = "#e4e4e8"
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -44,8 +44,8 @@ def write_tables_page(folder: Path, out: Path | None = None) -> Path:
     """Write the page of a study of tables from the tables in its folder, without training.
 
     Args:
-        folder: of the study.
-        out: the page, `report.html` in the folder by default; Markdown where it ends in .md.
+        folder: the folder of the study.
+        out: the path of the page, by default `report.html` in the folder; with the ending .md the page is Markdown.
 
     Returns:
         The path of the page.
@@ -60,7 +60,7 @@ def write_tables_page(folder: Path, out: Path | None = None) -> Path:
 def _page(table: pd.DataFrame, units: pd.DataFrame, remarks: Sequence[str]) -> StudyPage:
     random = table[table["kind"] == "random"]
     sections = [
-        Section("What came out", remarks) if remarks else None,
+        Section("Results", remarks) if remarks else None,
         _goals(table),
         *(_of_random(random) if len(random) else ()),
         _real(table),
@@ -73,15 +73,15 @@ def _page(table: pd.DataFrame, units: pd.DataFrame, remarks: Sequence[str]) -> S
         f"from one seed, of which {len(noisy_problems(table))} are noisy, and on {n_real} real tables. A random "
         "problem has 1 to 20 columns, of which some may be exact, and 60 to 20,000 rows; its g, the distribution of "
         "its true inputs and the errors of x are drawn as well. A problem is noisy where the errors of x make up more "
-        f"than {NOISY_SHARE:g} of the variance of a label given x. Seeds below 1,000 served development; those from "
-        "1,000 on are run once."
+        f"than {NOISY_SHARE:g} of the variance of a label given x. Seeds below 1,000 were used for development; those "
+        "from 1,000 on are run once."
     )
     title = "Tables that nothing was tuned to"
     return StudyPage(title, lead, [section for section in sections if section], _notice(table, units))
 
 
 def _notice(table: pd.DataFrame, units: pd.DataFrame) -> str:
-    """What of the whole study a run leaves out; an empty text where it is whole."""
+    """A sentence on what a run leaves out of the study; empty where it is complete."""
     found = set(table["problem"])
     seeds = [name for name in found if name.startswith("seed ")]
     kept = {f"seed {seed}" for seed in KEPT_SEEDS}
@@ -89,13 +89,13 @@ def _notice(table: pd.DataFrame, units: pd.DataFrame) -> str:
     if len(kept & found) < len(kept):
         parts.append(f"{len(kept & found)} of the {len(kept)} random problems that count")
     if set(seeds) - kept:
-        parts.append(f"{len(set(seeds) - kept)} problems of other seeds, which served development")
+        parts.append(f"{len(set(seeds) - kept)} problems of other seeds, which were used for development")
     needed = [name for name in RIVALS if name not in OPTIONAL]
     for what, known, column in (("tables", (*MEASURED, *REAL), "problem"), ("methods", needed, "method")):
         if gone := [name for name in known if name not in set(table[column])]:
             parts.append(f"without the {what} {', '.join(gone)}")
     if units["most_rows"].notna().any():
-        parts.append(f"{units['most_rows'].min():.0f} rows at most to train with")
+        parts.append(f"at most {units['most_rows'].min():.0f} rows to train with")
     return what_is_missing(parts)
 
 
@@ -117,23 +117,24 @@ def _goals(table: pd.DataFrame) -> Section:
             ]
         )
     text = (
-        "Each goal was fixed before the run. It is about one number per problem; reached is the summary that is asked "
-        "for, or the share of problems within the bounds. Met (✓) or missed (✗) without a margin. To ignore the errors "
-        "is to leave them out of our default recipe, or of its network of cosines; the better of the two counts. A "
-        "problem on which our fit failed counts against a goal. That the problems of the study of coverage keep their "
-        "goals is on its own page, coverage.md; times of single fits on a machine of their own are in benchmarks.md."
+        "Each goal was fixed before the run. It has one number per problem; the result is the summary that the goal "
+        "names, or the share of problems within the bounds. Goals are met (✓) or missed (✗) without a margin. To "
+        "ignore the errors means to fit our default recipe, or its network of cosines, without them; the better of "
+        "the two counts. A problem on which our fit failed counts against a goal. The goals of the study of coverage "
+        "are on its own page, coverage.md; times of single fits on an otherwise idle machine are in benchmarks.md."
     )
-    headings = ("number", "asked", "reached", "problems", "met", "outside the bounds")
+    headings = ("number", "goal", "result", "problems", "met", "outside the bounds")
     return Section("Goals for the default recipe", [text], tables=[HtmlTable("Goal by goal.", headings, rows)])
 
 
 def _of_random(random: pd.DataFrame) -> list[Section]:
     limit = (
-        f"All scores are of {N_TEST} test rows. The limit is the prediction E[g(ζ) | x] with g and the distribution of "
-        "ζ known. RMSE is that of the prediction to g(ζ), error of f that of f at exact inputs in spreads of g; CRPS "
-        "is of labels. Truth is covered where g(ζ) lies within 1.96 u of the prediction; f at exact inputs by the "
-        "epistemic part alone. Where g(ζ) given x is not normal such intervals miss 95 % even at the limit. "
-        "Seconds are those of fits side by side on one machine, and a guide only."
+        f"All scores are for {N_TEST} test rows. The limit is the prediction E[g(ζ) | x] with g and the distribution "
+        "of ζ known. RMSE is that of the prediction to g(ζ). Error of f is the RMSE of f at exact inputs, in units of "
+        "the spread (standard deviation) of g. CRPS is that of labels. The truth is covered where g(ζ) is within 1.96 "
+        "u of the prediction; f at exact inputs where g is within 1.96 epistemic uncertainties of it. Where g(ζ) given "
+        "x is not normal, such intervals do not cover 95 % even at the limit. Seconds are those of fits that ran in "
+        "parallel on one machine, and a guide only."
     )
     return [
         Section("Method by method", [limit], tables=[overview(random)], figures=[_rmse_figure(random)]),
@@ -144,7 +145,7 @@ def _of_random(random: pd.DataFrame) -> list[Section]:
 
 
 def overview(random: pd.DataFrame) -> HtmlTable:
-    """The methods in short: medians and means over the random problems."""
+    """A summary of the methods: medians and means over the random problems."""
     best = by_problem(random, "rmse").min(axis=1)
     rows = []
     for method, fits in random.groupby("method", sort=False):
@@ -174,11 +175,11 @@ def overview(random: pd.DataFrame) -> HtmlTable:
         "fit, s",
         "prediction, s",
     )
-    return HtmlTable("Medians over the problems; of coverages means.", headings, rows)
+    return HtmlTable("Medians over the problems; means for coverages.", headings, rows)
 
 
 def _limit(random: pd.DataFrame) -> list[float]:
-    """The line of the limit: what cannot be better, and how far intervals of moments are from 95 % at their best."""
+    """The row of the limit: the best possible values, and the coverage of moment intervals at the limit."""
     problems = random.drop_duplicates("problem")
     truth, labels = (problems[f"best_{column}"].mean() for column in ("truth_0.95", "labels_0.95"))
     return [1.0, 1.0, np.nan, 0.0, truth, np.nan, labels, 1.0, 1.0, np.nan, np.nan]
@@ -195,9 +196,9 @@ def _coverage_figure(random: pd.DataFrame) -> Drawing:
     titles = {title: column for column, title in COVERAGES.items()}
     figure = _strips(random, titles, "share covered by the 95 % interval", TOWARDS_ONE, (0.90, 0.985))
     caption = (
-        "How much of the truth, of f at exact inputs and of labels the 95 % intervals of single fits cover, one dot "
-        "per fit; the axis is stretched towards 1. Bar: median; shaded: 0.90 to 0.985. "
-        f"{N_TEST} test rows scatter a coverage by {np.sqrt(0.95 * 0.05 / N_TEST):.3f} alone."
+        "Coverage of the truth, of f at exact inputs and of labels by the 95 % intervals of single fits, one dot per "
+        "fit. The axis is stretched towards 1. Bar: median; shaded: 0.90 to 0.985. The choice of "
+        f"{N_TEST} test rows alone gives a coverage the standard deviation {np.sqrt(0.95 * 0.05 / N_TEST):.3f}."
     )
     return Drawing("tables_coverage", figure, caption)
 
@@ -206,8 +207,8 @@ def _noise_figure(random: pd.DataFrame) -> Drawing:
     pale = (random["noise_share"] >= 1 - NOISY_SHARE) | (random["n_rows"] < 300)
     figure = _strips(random, {"": "y_noise_ratio"}, "fitted σ_y over the true one", LOG, (0.8, 1.2), pale)
     caption = (
-        "Fitted σ_y over the true one, one dot per problem, of methods that have one; bar: median, shaded: 0.8 to 1.2. "
-        f"Pale where σ_y is less than {NOISY_SHARE:g} of the variance of a label given x, or rows are fewer than 300."
+        "Fitted σ_y over the true one, one dot per problem, for methods that fit one. Bar: median; shaded: 0.8 to 1.2. "
+        f"Pale: σ_y² is less than {NOISY_SHARE:g} of the variance of a label given x, or there are fewer than 300 rows."
     )
     return Drawing("tables_y_noise", figure, caption)
 
@@ -245,7 +246,7 @@ def _strips(
 
 
 def _strip(axes: Any, values: pd.Series, place: float, look: Mapping[str, Any], pale: pd.Series | None) -> None:
-    """Dots about one line, placed evenly across it and always alike."""
+    """Draw dots about one line, spaced evenly across it and the same at every call."""
     across = place + 0.5 * (np.arange(len(values)) * 0.618 % 1 - 0.5)
     is_pale = np.zeros(len(values), dtype=bool) if pale is None else pale.to_numpy()
     for rows, alpha in ((~is_pale, 0.8), (is_pale, 0.25)):
@@ -255,7 +256,7 @@ def _strip(axes: Any, values: pd.Series, place: float, look: Mapping[str, Any], 
 
 
 def _kinds(random: pd.DataFrame) -> Section:
-    """Ours, by what the problems are."""
+    """The section on our results by the kind of problem."""
     best = by_problem(random, "rmse").drop(columns=OURS).min(axis=1)
     ours = random[random["method"] == OURS].set_index("problem")
     ours = ours.assign(
@@ -284,12 +285,12 @@ def _kinds(random: pd.DataFrame) -> Section:
         "problems", "number", "RMSE / limit", "RMSE / best other", "the worst of these", "error of f",
         *COVERAGES.values(), "σ_y / true",
     )  # fmt: skip
-    caption = "The default recipe by what the problems are: medians, and means of coverages."
+    caption = "The default recipe by the kind of problem: medians, and means of coverages."
     return Section("Kind by kind", tables=[HtmlTable(caption, headings, rows)])
 
 
 def _worst(random: pd.DataFrame) -> Section:
-    """The problems on which ours does worst, in three ways."""
+    """The section on the problems on which our results are worst, by three criteria."""
     others = by_problem(random, "rmse").drop(columns=OURS)
     ours = random[random["method"] == OURS].set_index("problem")
     has_other = others.notna().any(axis=1)
@@ -320,9 +321,9 @@ def _worst(random: pd.DataFrame) -> Section:
     )  # fmt: skip
     text = (
         f"The {_WORST} problems on which the default recipe is farthest from the best other method, from the limit, "
-        "and from covering 95 % of the truth; eiv.experiments.studies.random_problems.random_problem(seed) is each."
+        "and from covering 95 % of the truth. eiv.experiments.studies.random_problems.random_problem(seed) makes each."
     )
-    return Section("The worst problems", [text], tables=[HtmlTable("Ours, where it is worst.", headings, rows)])
+    return Section("The worst problems", [text], tables=[HtmlTable("The worst results of ours.", headings, rows)])
 
 
 def _real(table: pd.DataFrame) -> Section | None:
@@ -331,14 +332,14 @@ def _real(table: pd.DataFrame) -> Section | None:
         return None
     captions = {
         "crps": "CRPS of labels, in their units; ✓ is the smallest.",
-        "rmse": "RMSE to held-out labels, in their units; of humidity to the truth.",
+        "rmse": "RMSE to held-out labels, in their units; for humidity to the truth.",
         "labels_0.95": "Labels covered by the 95 % interval.",
-        "training_s": "Seconds of a fit.",
+        "training_s": "Seconds per fit.",
     }
     text = (
-        "Means over two splits, four fifths of the rows to train with. The first six tables have measured errors of "
-        "several columns; those of the paper have errors of 5 % of each column's spread; humidity is the example of "
-        "the README, whose 400 rows are fitted and 1,000 fresh ones predicted."
+        "Means over two splits, with four fifths of the rows to train with. The first six tables have measured errors "
+        "of several columns. Those of the paper have errors of 5 % of the spread (standard deviation) of each column. "
+        "humidity is the example of the README: its 400 rows are fitted, and 1,000 fresh rows predicted."
     )
     tables = []
     for column, caption in captions.items():
@@ -377,9 +378,9 @@ def _provenance(table: pd.DataFrame, units: pd.DataFrame) -> HtmlTable:
         fits = int((table["method"] == method).sum())
         rows.append([_name(str(method)), Cell.of(fits), *versions, *map(Cell.of, times.round(1)), *ends])
     headings = ("method", "fits", *columns, "fits, s", "predictions, s", "first", "last")
-    return HtmlTable("Where the numbers come from; seconds are sums over all fits.", headings, rows)
+    return HtmlTable("The origin of the numbers; seconds are sums over all fits.", headings, rows)
 
 
 def _name(name: str) -> Cell:
-    """A name that stays on its line."""
+    """A name without line breaks."""
     return Cell(name.replace(" ", "\u00a0"), name)

@@ -1,4 +1,4 @@
-"""Saved models: one safetensors file with a JSON header, and no code in it."""
+"""Saved models: one safetensors file with a JSON header, without any code."""
 
 from eiv.io.modelfile.container import ModelFileError
 from eiv.io.modelfile.models import load_model, read_header, save_model

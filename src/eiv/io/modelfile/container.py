@@ -19,11 +19,11 @@ from eiv.io.modelfile.encoding import Arrays
 
 __all__ = ["ModelFileError"]
 
-_MOST_HEADER = 2**25  # bytes; a header of a thousand features has some ten thousand
-_START = b'{"__metadata__":{"sha256":"'  # a model file begins with its header's length and these
+_MOST_HEADER = 2**25  # bytes; the header for a thousand features has some ten thousand
+_START = b'{"__metadata__":{"sha256":"'  # a model file begins with the length of its header and these bytes
 _NO_DIGEST = b"0" * 64
 _CHUNK = 2**20
-_NAMES = {  # of the number types in a safetensors file
+_NAMES = {  # the names of number types in a safetensors file
     np.dtype(kind): name
     for kind, name in {
         "<f8": "F64",
@@ -42,12 +42,12 @@ _NAMES = {  # of the number types in a safetensors file
 _TYPES = {name: kind for kind, name in _NAMES.items()}
 _OTHERS = {
     b"PK": "a zip archive, such as torch.save writes",
-    b"\x80": "a pickle, and is not opened: a pickle can run any program",
+    b"\x80": "a pickle, which is not opened because it can run any program",
 }
 
 
 class ModelFileError(ValueError):
-    """A file that is not a model, is damaged, or needs something that is not there.
+    """A file that is not a model, is damaged, or needs something that is missing.
 
     Examples:
         >>> raise ModelFileError("model.eiv is damaged.")
@@ -59,7 +59,7 @@ class ModelFileError(ValueError):
 
 
 def write_file(path: Path, header: str, arrays: Arrays) -> None:
-    """Write a header and arrays as one file, whole or not at all."""
+    """Write a header and arrays as one file, completely or not at all."""
     ordered = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))  # aligned in memory
     start = _start_of(header, {name: arrays[name] for name in ordered})
     digest = hashlib.sha256(start)
@@ -72,7 +72,7 @@ def write_file(path: Path, header: str, arrays: Arrays) -> None:
 
 
 def read_file(path: Path, *, with_arrays: bool = True) -> tuple[str, Arrays]:
-    """The header and the arrays of a file, once all of it has been compared with its digest."""
+    """The header and the arrays of a file, after all of it has been compared with its digest."""
     with _opened(path) as (file, size), complaints(path):
         start = _checked_start(file, size, path)
         header = json.loads(start[8:])["__metadata__"]["eiv"]
@@ -82,18 +82,18 @@ def read_file(path: Path, *, with_arrays: bool = True) -> tuple[str, Arrays]:
 
 
 def _arrays(content: bytes) -> Arrays:
-    """The arrays, as the safetensors library finds them in order."""
+    """The arrays in the content of a file, which the safetensors library has checked."""
     arrays = {}
     for name, part in safetensors.deserialize(content):  # type: ignore[no-untyped-call]
         kind = _TYPES[part["dtype"]]
-        if math.prod(max(1, n) for n in part["shape"]) * kind.itemsize > len(content):  # an empty one can claim any
+        if math.prod(max(1, n) for n in part["shape"]) * kind.itemsize > len(content):  # an empty array can claim any
             raise ValueError(f"{name} has the shape {part['shape']}, more than the file has")
         arrays[name] = np.frombuffer(part["data"], kind).reshape(part["shape"]).copy()
     return arrays
 
 
 def _start_of(header: str, arrays: Arrays) -> bytes:
-    """The first part of a safetensors file, up to the arrays; the library's own writer shuffles the metadata."""
+    """The bytes of a safetensors file before the arrays; the library's own writer puts the metadata in random order."""
     content: dict[str, Any] = {"__metadata__": {"sha256": _NO_DIGEST.decode(), "eiv": header}}
     end = 0
     for name, value in arrays.items():
@@ -119,7 +119,7 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], int]]:
 
 
 def _checked_start(file: IO[bytes], size: int, path: Path) -> bytes:
-    """The file up to its arrays, once the whole has been compared with its digest; `file` stands at the arrays."""
+    """The bytes before the arrays, after the whole file has been compared with its digest; `file` is at the arrays."""
     start = file.read(8 + len(_START))
     if start[8:] != _START:
         what = next((words for magic, words in _OTHERS.items() if start.startswith(magic)), "")
@@ -140,7 +140,7 @@ def _checked_start(file: IO[bytes], size: int, path: Path) -> bytes:
 
 @contextlib.contextmanager
 def complaints(path: Path) -> Iterator[None]:
-    """Turn what a forged header can cause into one error."""
+    """Turn every exception that a forged header can cause into a `ModelFileError`."""
     try:
         yield
     except ModelFileError:

@@ -1,4 +1,4 @@
-"""A fitted model as a header and arrays, and back. What is read is checked before it is believed."""
+"""A fitted model as a header and arrays, and back. Everything that is read is checked before it is used."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from eiv.scaling import Scaler
 from eiv.training.fitting import device_of, network_of, new_likelihood, new_posterior
 from eiv.training.settings import SETTINGS, Settings, settings_for
 
-OWN = ("module", "posterior", "input_prior", "y_noise", "likelihood")  # settings that can be code of the user's own
+OWN = ("module", "posterior", "input_prior", "y_noise", "likelihood")  # settings that can be the user's own code
 
 
 class Saved(NamedTuple):
-    """What a file holds: the model, and the arguments of its estimator that were changed since the fit."""
+    """The content of a file: the model, and the arguments of its estimator that were changed since the fit."""
 
     model: FittedModel
     changed: dict[str, Any]
@@ -86,13 +86,13 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
 
 
 def has_own_code(header: Mapping[str, Any]) -> bool:
-    """Whether a model needs code of the user's own, which its file does not hold."""
+    """Whether a model needs the user's own code, which its file does not hold."""
     parts = (header["settings"], header["changed_since_fit"], {"input_prior": header["input_prior"]})
     return any(_is_own(name, value) for values in parts for name, value in values.items())
 
 
 def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], path: Path) -> Saved:
-    """What `to_file` was given; `own` is code of the user's own, by the name of its setting."""
+    """The model that `to_file` was given; `own` is the user's own code, by the name of its setting."""
     arguments = _decoded_settings(header["settings"], arrays, own, header, path)
     changed = _decoded_settings(header["changed_since_fit"], arrays, own, header, path)
     if arguments.get("module") is None and own.get("module") is not None:
@@ -109,7 +109,7 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
     if n_y > 1 and not names.has_columns:
         raise ValueError(f"{n_y} outputs without columns")
     y_scaler, y_noise = _scaler(arrays, "y", n_y), _spreads(arrays, "y_noise", n_y)
-    saved = saved_weights(arrays, header["n_networks"])  # before anything is made that a forged number could blow up
+    saved = saved_weights(arrays, header["n_networks"])  # before memory is taken by sizes that may be forged
     seeds = network_seeds(header["seed"], header["n_networks"])
     posterior = _posterior(settings, n_x, n_y, seeds, saved, arrays, path)
     prior = _decoded("input_prior", header["input_prior"], arrays, own, path)
@@ -175,7 +175,7 @@ def _cloud(encoded: Any, arrays: Arrays, model: FittedModel) -> TrainingCloud | 
 
 
 def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPosterior, arrays: Arrays) -> Likelihood:
-    """The likelihood of each network; older files have the noise that they share."""
+    """The likelihood of all networks; older files hold one noise that all networks share."""
     like, n_networks = posterior.parameters[0], posterior.stack.n_networks
     shared = torch.from_numpy(np.tile(y_noise, (n_networks, 1)))
     prefix = "likelihood/"
@@ -185,7 +185,7 @@ def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPost
         return likelihood
     wanted = {name: tuple(value.shape) for name, value in likelihood.state.items()}
     if {name: value.shape for name, value in state.items()} != wanted:
-        raise ValueError("the state of its likelihood does not have the sizes that its settings ask for")
+        raise ValueError("the state of its likelihood does not have the sizes that its settings require")
     if not all(value.dtype.kind == "f" and np.isfinite(value).all() for value in state.values()):
         raise ValueError("the state of its likelihood must be finite numbers")
     if isinstance(likelihood, NormalLikelihood) and any((value <= 0).any() for value in state.values()):
@@ -194,12 +194,12 @@ def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPost
 
 
 def saved_weights(arrays: Arrays, n_networks: int) -> Arrays:
-    """The weights of the networks, by their names in these; a ValueError where they are none that a fit gives."""
+    """The weights of the networks, by name; a ValueError where their sizes or values cannot come from a fit."""
     saved = {name.removeprefix("network/"): value for name, value in arrays.items() if name.startswith("network/")}
     if not saved or any(value.shape[:1] != (n_networks,) for value in saved.values()):
-        raise ValueError(f"there are not the weights of {n_networks} networks")
+        raise ValueError(f"it does not hold the weights of {n_networks} networks")
     if any(value.dtype.kind == "f" and not np.isfinite(value).all() for value in saved.values()):
-        raise ValueError("some of its weights are no finite numbers")
+        raise ValueError("some of its weights are not finite numbers")
     return saved
 
 
@@ -212,7 +212,7 @@ def _posterior(
     arrays: Arrays,
     path: Path,
 ) -> WeightPosterior:
-    """The weight posterior: fresh networks, which then take over the saved weights."""
+    """The weight posterior: new networks, with the saved weights copied into them."""
     if settings.module is None:
         _check_network(settings, n_x, n_y, len(seeds), saved)
     posterior = new_posterior(settings, n_x, n_y, seeds, device_of(settings.device))
@@ -253,21 +253,21 @@ def _check_network(settings: Settings, n_x: int, n_y: int, n_networks: int, save
         network = network_of(settings, n_x, n_y)
     expected = {name: (n_networks, *value.shape) for name, value in network.named_parameters()}
     if expected != {name: value.shape for name, value in saved.items()}:
-        raise ValueError("its weights do not have the sizes that its settings ask for")
+        raise ValueError("its weights do not have the sizes that its settings require")
 
 
 def _encoded_settings(settings: Mapping[str, Any], arrays: Arrays, where: str) -> dict[str, Any]:
     encoded: dict[str, Any] = {}
     for name, value in settings.items():
         if name == "random_state" and isinstance(value, np.random.RandomState):
-            encoded[name] = None  # `seed` has what came out of it
+            encoded[name] = None  # the header has the `seed` that was drawn from it
         else:
             encoded[name] = _encoded(name, value, arrays, f"{where}/{name}")
     return encoded
 
 
 def _encoded(name: str, value: Any, arrays: Arrays, where: str) -> Any:
-    """A setting; of code of the user's own its name alone."""
+    """A setting in encoded form; for the user's own code, its name only."""
     if name == "module" and value is not None:
         return _name_of(value)
     try:
@@ -295,15 +295,15 @@ def _decoded_settings(
 
 
 def _decoded(name: str, value: Any, arrays: Arrays, own: Mapping[str, Any], path: Path) -> Any:
-    """A setting; code of the user's own has to be given again."""
+    """A setting from its encoded form; the user's own code has to be given again."""
     if not _is_own(name, value):
         return decode(value, arrays)
     if own.get(name) is None:
         is_module = name == "module"
         what = "network" if is_module else name
         raise ModelFileError(
-            f"{path}: the model has a {what} of its own ({value if is_module else value.get('name')}), which the file "
-            f"does not hold. Give it again: EiVRegressor.load(path, {name}=...)."
+            f"{path}: the model was fitted with a {what} of the user ({value if is_module else value.get('name')}), "
+            f"which the file does not hold. Give it again: EiVRegressor.load(path, {name}=...)."
         )
     return own[name]
 
@@ -315,7 +315,7 @@ def _is_own(name: str, value: Any) -> bool:
 
 
 def _device_here(device: object) -> object:
-    """The device of the settings where this machine has it, else "auto"."""
+    """The device of the settings if this machine has it, else "auto"."""
     if isinstance(device, str) and device.startswith("cuda"):
         index = torch.device(device).index or 0
         return device if index < torch.cuda.device_count() else "auto"
@@ -362,7 +362,7 @@ def _x_err(x_err: Any, n_x: int) -> NDArray[np.float64] | None:
 
 
 def _try_prior(model: FittedModel) -> None:
-    """See to it that the input prior is one of the features that the model has."""
+    """Check that the input prior works for the features of the model."""
     error = np.ones(model.n_features) if model.x_err is None else model.x_err
     like = model.posterior.parameters[0]
     model.zeta_posterior(model.x_scaler.shift[None], error[None], like.device, like.dtype)
@@ -372,7 +372,7 @@ def _words(values: Any, n: int) -> tuple[str, ...] | None:
     if values is None:
         return None
     if not isinstance(values, list) or len(values) != n or not all(isinstance(value, str) for value in values):
-        raise ValueError(f"{n} names are wanted")
+        raise ValueError(f"it must hold {n} names")
     return tuple(values)
 
 

@@ -1,4 +1,4 @@
-"""Settings as JSON and arrays, and back. What is read can be numbers, words and our own priors, and nothing else."""
+"""Settings as JSON and arrays, and back. Only numbers, words and the priors of eiv can be read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def encode(name: str, value: Any, arrays: Arrays, where: str) -> Any:
 
 
 def _parts_of(name: str, value: Any) -> tuple[str, dict[str, Any]]:
-    """The word for the type of an object, and what it is made of."""
+    """The word for the type of an object, and the parts that it is made of."""
     if isinstance(value, Mapping):
         return "mapping", {"keys": list(value), "values": list(value.values())}
     if type(value) in _KINDS:
@@ -56,7 +56,7 @@ def _parts_of(name: str, value: Any) -> tuple[str, dict[str, Any]]:
 
 
 def decode(encoded: Any, arrays: Arrays) -> Any:
-    """What `encode` was given; a ValueError, LookupError or TypeError for anything that it would not write."""
+    """The value that `encode` was given; a ValueError, LookupError or TypeError for what it would not write."""
     if encoded is None or isinstance(encoded, bool | int | float | str):
         return encoded
     if not isinstance(encoded, dict):
@@ -67,7 +67,7 @@ def decode(encoded: Any, arrays: Arrays) -> Any:
     if kind in _CLASSES:
         parts = {name: decode(value, arrays) for name, value in encoded.items() if name != "type"}
         if parts.keys() != {field.name for field in fields(_CLASSES[kind])}:
-            raise ValueError(f"{kind} has not the parts {sorted(parts)}")
+            raise ValueError(f"{kind} does not have the parts {sorted(parts)}")
         return _CLASSES[kind](**parts)
     if kind not in _PLAIN:
         raise ValueError(f"{kind!r} is not a type of setting")
@@ -89,9 +89,9 @@ def _table(encoded: dict[str, Any], arrays: Arrays) -> Any:
 
 
 def _shaped(values: Any, *labels: Any) -> NDArray[Any]:
-    """The values of a pandas object, which would repeat a single number for all labels, however many."""
+    """The values of a pandas object, checked for their shape, since pandas would repeat a single number."""
     if not isinstance(values, np.ndarray) or values.shape != tuple(map(len, labels)):
-        raise ValueError("a table has other values than labels")
+        raise ValueError("a table has a different number of values than of labels")
     return values
 
 

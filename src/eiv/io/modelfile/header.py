@@ -1,4 +1,4 @@
-"""What the header of a model file has to hold, before anything is made of it."""
+"""Checks of the header of a model file, before a model is made from it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from eiv.training.settings import SETTINGS
 
 FORMAT = 1
 
-_LARGEST = float(np.finfo(np.float32).max)  # of a setting: what the networks compute with
-_MOST_DRAWS = 10**6  # n_theta x n_zeta, which a prediction takes time for with every row, whatever the arrays are
+_LARGEST = float(np.finfo(np.float32).max)  # the largest number of a setting, since networks compute in float32
+_MOST_DRAWS = 10**6  # the most n_theta x n_zeta, since predictions take time in proportion to it
 
 
 def parse_header(text: str, path: Path) -> dict[str, Any]:
-    """The header, checked; a newer format, and what is no header, are errors."""
+    """The header of a file, checked; an error where it is not valid or of a newer format."""
     header = json.loads(text)
     if not isinstance(header, dict):
         raise TypeError("the header is not a mapping")
@@ -44,14 +44,14 @@ def check_settings(settings: Mapping[str, Any]) -> None:
         if name in settings:
             v.check(name, settings[name], setting.constraint)
             if isinstance(settings[name], float) and abs(settings[name]) > _LARGEST:
-                raise ValueError(f"{name} must be {_LARGEST:.2g} at most, got {settings[name]!r}.")
+                raise ValueError(f"{name} must be at most {_LARGEST:.2g}, got {settings[name]!r}.")
     n_draws = (settings.get("n_theta") or 1) * (settings.get("n_zeta") or 1)
     if n_draws > _MOST_DRAWS:
-        raise ValueError(f"n_theta x n_zeta must be {_MOST_DRAWS:,} at most, got {n_draws:,}.")
+        raise ValueError(f"n_theta x n_zeta must be at most {_MOST_DRAWS:,}, got {n_draws:,}.")
 
 
 def _check(content: Any, schema: Mapping[str, Any], where: str) -> None:
-    """Compare a mapping with what it has to hold; it may hold more."""
+    """Check that a mapping has all entries of the schema; it may have more."""
     v.check(where or "the header", content, _MAPPING)
     for name, wanted in schema.items():
         inside = f"{where} {name}".lstrip()
@@ -68,7 +68,7 @@ def _is_number(value: object) -> bool:
 
 
 def _all(kind: type, holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Whether a value is a list, or a mapping, of such values only."""
+    """A test of whether a value is a list or a mapping, as `kind` says, of values for which `holds` is true."""
 
     def test(values: Any) -> bool:
         inside = values.values() if isinstance(values, dict) else values

@@ -1,4 +1,4 @@
-"""Models to files and back."""
+"""Functions that save and load models."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def save_model(
     notes: Mapping[str, Any] | None = None,
     changed: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a fitted model to one file, whole or not at all; `EiVRegressor.save` with notes.
+    """Write a fitted model to one file, completely or not at all; `EiVRegressor.save` calls this.
 
     The same model gives the same bytes. Nothing is pickled. Code of your own, such as a module, a weight posterior or
-    an input prior, is not saved; it has to be given again at load.
+    an input prior, is not saved; it has to be given again to `load_model`.
 
     Args:
-        model: fitted.
-        path: the file; one that is there is replaced.
-        notes: what else to keep in the header: numbers, words, lists and mappings of them.
+        model: a fitted model.
+        path: the file; an existing one is replaced.
+        notes: further entries of the header: numbers, words, lists and mappings of them.
         changed: arguments of the estimator that were changed since the fit.
 
     Examples:
@@ -57,11 +57,11 @@ def load_model(path: str | Path, own: Mapping[str, Any] | None = None) -> Saved:
 
     Args:
         path: the file.
-        own: code of the user's own that the model was fitted with, by the name of its setting, such as "module".
+        own: code of your own that the model was fitted with, by the name of its setting, such as "module".
 
     Returns:
-        The fitted model, which predicts what the saved one did, to the last bit on the same machine; and what was
-        changed of the estimator's arguments since the fit.
+        The fitted model, and the arguments of the estimator that were changed since the fit. The model has the same
+        predictions as the saved one, to the last bit on the same machine.
 
     Raises:
         ModelFileError: where the file is not a model, is damaged, is of a newer format, or needs code of your own.
@@ -85,13 +85,13 @@ def load_model(path: str | Path, own: Mapping[str, Any] | None = None) -> Saved:
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
-    """What a model file says of its model, without the weights; the whole file is checked all the same.
+    """The header of a model file, which describes the model without its weights; the whole file is checked.
 
     Args:
         path: the file.
 
     Returns:
-        The header: numbers, words, lists and mappings of them, as `docs/modelfiles.md` lists them.
+        The header: numbers, words, lists and mappings of them, listed in `docs/modelfiles.md`.
 
     Raises:
         ModelFileError: where the file is not a model, is damaged, or is of a newer format.
@@ -114,7 +114,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
 
 
 def checked_header(path: Path) -> dict[str, Any]:
-    """The same of a file whose model can be loaded; where it needs code of the user's own, its weights are checked."""
+    """The header, if the model can be loaded; where it needs the user's own code, only its weights are checked."""
     text, arrays = read_file(path)
     with complaints(path):
         header = parse_header(text, path)

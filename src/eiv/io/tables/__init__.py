@@ -1,11 +1,11 @@
-"""Tables in files: CSV, Parquet and Excel, read whole or a piece at a time, and the errors that their columns have."""
+"""Tables in files: CSV, Parquet and Excel, read as a whole or in blocks, and the errors of their columns."""
 
 from eiv.extras import needs
 
-needs("eiv.io.tables", "pyarrow", extra="parquet")  # which reads CSV, too
+needs("eiv.io.tables", "pyarrow", extra="parquet")  # pyarrow reads CSV, too
 
 from eiv.io.tables.errorspec import ErrorSpec, ErrorTerm  # noqa: E402
-from eiv.io.tables.reading import Rows, Source, TableError, open_table  # noqa: E402
+from eiv.io.tables.reading import Source, TableError, TableRows, open_table  # noqa: E402
 from eiv.io.tables.writing import TableWriter  # noqa: E402
 
-__all__ = ["ErrorSpec", "ErrorTerm", "Rows", "Source", "TableError", "TableWriter", "open_table"]
+__all__ = ["ErrorSpec", "ErrorTerm", "Source", "TableError", "TableRows", "TableWriter", "open_table"]

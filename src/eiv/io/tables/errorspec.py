@@ -1,4 +1,4 @@
-"""The errors of a table's columns as they are given on the command line, and as numbers for rows."""
+"""The errors of the columns of a table: from the texts of the command line to numbers for rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.io.tables.reading import Rows, listed
+from eiv.io.tables.reading import TableRows, listed
 from eiv.io.tables.scanning import TableError
 
 __all__ = ["ErrorSpec", "ErrorTerm"]
@@ -56,7 +56,7 @@ class ErrorTerm:
     ) -> ErrorTerm:
         """Read `0.5`, `5%` (of each reading), `5%sd` (of the column's spread) or the name of a column.
 
-        Messages name the option and `given`, what the user wrote, where `text` is a part of it.
+        Messages name the option and `given`, the whole text of the user, of which `text` is a part.
         """
         option = f"{option} {given}".strip()
         share = _SHARE.fullmatch(text.strip())
@@ -74,8 +74,8 @@ class ErrorTerm:
             return cls("absolute", number)
         return cls("spread" if share["of"] else "reading", number / 100)
 
-    def values(self, rows: Rows, feature: str) -> Array | float:
-        """The error of `feature` for these rows: a number, or one each."""
+    def values(self, rows: TableRows, feature: str) -> Array | float:
+        """The error of `feature`: one number for all of these rows, or one per row."""
         if self.kind == "absolute":
             return self.number
         if self.kind == "spread":
@@ -129,7 +129,7 @@ class ErrorSpec:
         columns: Sequence[str],
         kept: Mapping[str, ErrorTerm] | None = None,
     ) -> ErrorSpec:
-        """Read `VALUE`, for all features, and `FEATURE=VALUE`; features without one keep theirs, or are exact."""
+        """Read texts `VALUE`, for all features, and `FEATURE=VALUE`; other features have their `kept` term, or none."""
         terms = dict.fromkeys(features, ErrorTerm("absolute")) | dict(kept or {})
         given: dict[str, ErrorTerm] = {}
         for text in texts:
@@ -163,7 +163,7 @@ class ErrorSpec:
         return all(term.kind != "column" and term.number == 0 for term in self.terms.values())
 
     def with_spreads(self, spreads: Mapping[str, float]) -> ErrorSpec:
-        """The same with the spread of each column noted."""
+        """The same errors, with the standard deviation of each column filled in."""
         return ErrorSpec(
             {
                 name: replace(term, spread=float(spreads[name])) if term.kind == "spread" else term
@@ -171,15 +171,15 @@ class ErrorSpec:
             }
         )
 
-    def of(self, rows: Rows) -> Array:
-        """The errors for some rows: `n_x` where they are the same for all, else `rows x n_x`."""
+    def of(self, rows: TableRows) -> Array:
+        """The errors of some rows: `n_x` where all rows have the same, else `rows x n_x`."""
         errors = [term.values(rows, name) for name, term in self.terms.items()]
         if self.is_constant:
             return np.array(errors, dtype=float)
         return np.column_stack([np.broadcast_to(error, len(rows)) for error in errors])
 
     def to_json(self) -> dict[str, Any]:
-        """Numbers and words that a model file can hold."""
+        """The errors as numbers and words, for a model file."""
         return {
             name: {key: value for key, value in asdict(term).items() if value is not None}
             for name, term in self.terms.items()
@@ -187,7 +187,7 @@ class ErrorSpec:
 
     @classmethod
     def from_json(cls, content: Any) -> ErrorSpec:
-        """What `to_json` was made of; a ValueError for anything else."""
+        """The errors that `to_json` has encoded; a ValueError for anything else."""
         if not isinstance(content, dict):
             raise ValueError("an error specification is a mapping")
         for term in content.values():
@@ -205,7 +205,7 @@ class ErrorSpec:
 
 @contextlib.contextmanager
 def about(path: Path) -> Iterator[None]:
-    """Have messages on errors name the table whose columns are meant."""
+    """Put the path of the table before the message of a `TableError`."""
     try:
         yield
     except TableError as error:
@@ -213,7 +213,7 @@ def about(path: Path) -> Iterator[None]:
 
 
 def split_error(text: str, columns: Sequence[str]) -> tuple[str | None, str]:
-    """`FEATURE=VALUE` in its two parts; a name may hold the sign = itself."""
+    """The two parts of `FEATURE=VALUE`, or None and `VALUE`; names may contain the sign =."""
     places = [i for i, sign in enumerate(text) if sign == "="]
     if not places:
         return None, text

@@ -1,4 +1,4 @@
-"""Tables from files, as a whole or a piece at a time."""
+"""Tables from files, read as a whole or in blocks of rows."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from eiv.io.tables.scanning import TableError, is_gzip, open_bytes
 from eiv.io.tables.textformat import TextFormat
 from eiv.io.tables.workbooks import LARGEST_TEXT, LONGEST_CELL, check_workbook
 
-__all__ = ["Rows", "Source", "TableError", "open_table"]
+__all__ = ["Source", "TableError", "TableRows", "open_table"]
 
 Array = NDArray[np.float64]
 _CSV, _PARQUET = (".csv", ".tsv", ".txt", ".dat"), (".parquet", ".pq")
 _BLOCK = 2**22  # bytes of text, or
 _CHUNK = 2**16  # rows, that are read at once
-_MOST_CELLS = 2 * 10**7  # of an Excel sheet, which is in memory as a whole
+_MOST_CELLS = 2 * 10**7  # the most cells of an Excel sheet, which is kept in memory as a whole
 _THOUSANDS = {sign: rf"^[-+]?[1-9][0-9]{{0,2}}({re.escape(sign)}[0-9]{{3}})+$" for sign in ",."}
 _LISTED = 30
 _MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "null", "none"])
@@ -40,10 +40,10 @@ class Source(Protocol):
 
     Attributes:
         path: the file.
-        columns: the names of its columns, each another.
-        text_format: how it is written, where it is text; how its numbers would be, where it is not.
-        n_rows: how many rows it has, known before they are read.
-        n_spanning: how many of them span several lines of a text, because a quoted cell holds line ends.
+        columns: the names of its columns, all different.
+        text_format: the format of a text table; for other tables, that of numbers given as text.
+        n_rows: the number of rows, known before they are read.
+        n_spanning: the number of rows that span several lines, because a quoted cell holds line ends.
 
     Examples:
         >>> import tempfile
@@ -61,24 +61,24 @@ class Source(Protocol):
     n_rows: int
     n_spanning: int
 
-    def chunks(self, columns: Sequence[str] | None = None) -> Iterator[Rows]:
-        """The rows, in pieces of bounded size, with these columns or all; a `TableError` where there are none."""
+    def chunks(self, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        """The rows in blocks of bounded size, with these columns or all; a `TableError` where there are no rows."""
 
     def place(self, row: int) -> str:
-        """Where data row `row`, from 0, is in the file."""
+        """The place of data row `row`, counted from 0, in the file, in words."""
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Some consecutive rows of a table.
+class TableRows:
+    """A block of consecutive rows of a table.
 
     Attributes:
-        source: the table that they are of.
+        source: the table.
         cells: the rows as they are in the file.
-        first: the number of the first one, from 0.
+        first: the number of the first row, counted from 0.
 
     Examples:
-        >>> Rows(None, pa.table({"a": ["1", "", "inf"]}), first=0).numbers("a")
+        >>> TableRows(None, pa.table({"a": ["1", "", "inf"]}), first=0).numbers("a")
         array([ 1., nan, inf])
 
     """
@@ -100,7 +100,7 @@ class Rows:
     def _numbers(self, column: str) -> Array:
         try:
             return self._converted(column)
-        except (pa.ArrowException, UnicodeError) as error:  # text that is none
+        except (pa.ArrowException, UnicodeError) as error:  # bytes that are not valid text
             raise TableError(
                 f"{self.source.path}: column {column!r} cannot be read as numbers: {_first_line(error)}"
             ) from error
@@ -114,7 +114,7 @@ class Rows:
             values = self._parsed(column, values)
         elif not (_is_number(values.type) or pa.types.is_null(values.type)):
             raise TableError(f"{self.source.path}: column {column!r} holds {values.type}, not numbers.")
-        rounded = pc.cast(values, pa.float64(), safe=False)  # whole numbers above 2^53 too, as those of a CSV
+        rounded = pc.cast(values, pa.float64(), safe=False)  # rounds integers above 2^53, as in a CSV
         return np.asarray(pc.fill_null(rounded, np.nan).to_numpy(zero_copy_only=False))
 
     def _parsed(self, column: str, text: Any) -> Any:
@@ -127,12 +127,12 @@ class Rows:
             if sign == ".":
                 return pc.cast(text, pa.float64())
         except pa.ArrowInvalid:
-            pass  # empty cells, spaces, or no numbers: look closer
+            pass  # empty cells, spaces, or cells that are not numbers: found below
         self._refuse(column, text, r"[\r\n]", "a cell over several lines, not a number. Is a quote missing?")
         text = pc.utf8_trim_whitespace(text)
         text = pc.if_else(pc.is_in(pc.utf8_lower(text), value_set=_MISSING), pa.scalar(None, text.type), text)
         plain = text
-        if sign == ",":  # a point would be a separator of thousands: it is not guessed at
+        if sign == ",":  # a point could separate thousands, which is refused
             plain = pc.replace_substring(pc.replace_substring(text, ".", "_"), ",", ".")
         try:
             return pc.cast(plain, pa.float64())
@@ -144,7 +144,7 @@ class Rows:
             raise self._refusal(column, row, value, f"not a number.{hint}") from None
 
     def _refuse(self, column: str, text: Any, pattern: str, why: str) -> None:
-        """Raise a `TableError` for the first cell that holds the pattern."""
+        """Raise a `TableError` for the first cell that matches the pattern, if there is one."""
         row = pc.index(pc.fill_null(pc.match_substring_regex(text, pattern), False), True).as_py()
         if row >= 0:
             raise self._refusal(column, row, text[row].as_py(), why)
@@ -155,12 +155,12 @@ class Rows:
 
 
 def open_table(path: str | Path, separator: str | None = None, decimal: str | None = None) -> Source:
-    r"""Look at a table in a file: CSV (`.csv`, `.tsv`, `.txt`, `.dat`, also `.gz`), Parquet or Excel (`.xlsx`).
+    r"""Open a table in a file: CSV (`.csv`, `.tsv`, `.txt`, `.dat`, also `.gz`), Parquet or Excel (`.xlsx`).
 
     Args:
         path: the file.
-        separator: between the cells of a CSV; found where it is not given: tab, `;`, `|` or `,`.
-        decimal: `.` or `,`; found where it is not given.
+        separator: the separator of the cells of a CSV; if not given, tab, `;`, `|` or `,` is found from the file.
+        decimal: the decimal sign, `.` or `,`; if not given, it is found from the file.
 
     Returns:
         A `Source`, from which rows can be read.
@@ -193,7 +193,7 @@ def open_table(path: str | Path, separator: str | None = None, decimal: str | No
         source = _ExcelSource(path)
     else:
         known = ", ".join((*_CSV, *(f"{name}.gz" for name in _CSV[:1]), *_PARQUET[:1], ".xlsx"))
-        raise TableError(f"{path}: the ending says nothing of the kind of table; these are known: {known}.")
+        raise TableError(f"{path}: the ending does not say what kind of table this is; known endings: {known}.")
     double = [name for name, n in Counter(source.columns).items() if n > 1]
     if double:
         raise TableError(f"{path}: several columns have the name {double[0]!r}.")
@@ -208,12 +208,12 @@ class _TextSource:
     def place(self, row: int) -> str:
         return f"line {self.text_format.line_of(self.path, row)}"
 
-    def chunks(self, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+    def chunks(self, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         encoding = self.text_format.encoding.replace("-sig", "")
         if not self.n_rows:
             raise TableError(f"{self.path} has a header but no rows.")
         try:
-            with open_bytes(self.path) as stream:  # not by its name, which need not be text
+            with open_bytes(self.path) as stream:  # pyarrow cannot open names that are not valid text
                 reader = pyarrow.csv.open_csv(
                     stream,
                     pyarrow.csv.ReadOptions(block_size=_BLOCK, encoding=encoding),
@@ -226,12 +226,12 @@ class _TextSource:
                     raise TableError(f"{self.path}: the names of its columns cannot be read.")
                 names = _in_order(self, columns)
                 tables = (self._named(batch).select(names) for batch in reader)
-                yield from _numbered(self, tables, "its lines make {:,}. Is a quote missing?")
+                yield from _numbered(self, tables, "its lines make up {:,}. Is a quote missing?")
         except (pa.ArrowInvalid, UnicodeError, EOFError, zlib.error, OSError) as error:
             raise self._complaint(error) from error
 
     def _named(self, batch: Any) -> Any:
-        """The columns that have a name; others are empty."""
+        """The columns that have a name; a `TableError` where others are not empty."""
         n = len(self.columns)
         if any(pc.any(pc.not_equal(pc.utf8_trim_whitespace(cells), "")).as_py() for cells in batch.columns[n:]):
             raise TableError(f"{self.path}: a column without a name, after {self.columns[-1]!r}, holds values.")
@@ -257,15 +257,15 @@ class _ParquetSource:
     def place(self, row: int) -> str:
         return f"row {row + 1}"
 
-    def chunks(self, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+    def chunks(self, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         names = _in_order(self, columns)
         try:
             with self.path.open("rb") as stream, pyarrow.parquet.ParquetFile(stream) as file:
                 n_rows = rows_at_once(self.path, file, names, _CHUNK)
                 batches = map(_checked, file.iter_batches(n_rows, columns=None if columns is None else names))
                 tables = (pa.table(batch).select(names) for batch in batches)
-                yield from _numbered(self, tables, "it is said to have {:,}. Is it damaged?")
-        except (pa.ArrowException, OSError, UnicodeError, KeyError) as error:  # two lists of names that differ
+                yield from _numbered(self, tables, "the file states {:,}. Is it damaged?")
+        except (pa.ArrowException, OSError, UnicodeError, KeyError) as error:  # KeyError: its lists of names differ
             raise TableError(f"{self.path} cannot be read as Parquet: {_first_line(error)}") from error
 
     def _read(self, look: Callable[[Any], Any]) -> Any:
@@ -277,7 +277,7 @@ class _ParquetSource:
 
 
 class _ExcelSource:
-    """The first sheet of a workbook. It has a million rows at most, so it is read at once."""
+    """The first sheet of a workbook. It has at most a million rows, so it is read at once."""
 
     n_spanning = 0
 
@@ -294,12 +294,12 @@ class _ExcelSource:
                 book.close()
         except TableError:
             raise
-        except Exception as error:  # whatever openpyxl makes of a broken archive
+        except Exception as error:  # openpyxl raises many kinds for a broken archive
             raise TableError(f"{path} is not an Excel workbook (.xlsx): {_first_line(error)}") from error
 
     def _read(self, sheet: Any) -> None:
-        """The rows that are not empty; the first one holds the names."""
-        sheet.reset_dimensions()  # else every row is filled up to the last column that any row has
+        """Read the rows that are not empty; the first one holds the names."""
+        sheet.reset_dimensions()  # else every row is padded to the width of the widest one
         header: list[Any] | None = None
         self._lines: list[int] = []
         self._rows: list[list[Any]] = []
@@ -311,7 +311,7 @@ class _ExcelSource:
             lengths = [len(cell) for cell in cells if isinstance(cell, str)]
             if lengths and max(lengths) > LONGEST_CELL:
                 raise TableError(
-                    f"{self.path}, row {number}: a cell of {max(lengths):,} characters; {LONGEST_CELL:,} are the most."
+                    f"{self.path}, row {number}: a cell of {max(lengths):,} characters; the limit is {LONGEST_CELL:,}."
                 )
             n_characters += sum(lengths)
             if n_characters > LARGEST_TEXT:
@@ -335,7 +335,7 @@ class _ExcelSource:
     def place(self, row: int) -> str:
         return f"row {self._lines[row]}"
 
-    def chunks(self, columns: Sequence[str] | None = None) -> Iterator[Rows]:
+    def chunks(self, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         places, names, found = {name: j for j, name in enumerate(self.columns)}, _in_order(self, columns), []
         for j in map(places.__getitem__, names):
             cells = [row[j] if j < len(row) else None for row in self._rows]
@@ -349,13 +349,13 @@ class _ExcelSource:
         yield from _numbered(self, [cells], "its sheet has {:,}.")
 
 
-def read_rows(source: Source, columns: Sequence[str] | None = None) -> Rows:
+def read_rows(source: Source, columns: Sequence[str] | None = None) -> TableRows:
     """All rows of a table, with these columns or all."""
-    return Rows(source, pa.concat_tables([rows.cells for rows in source.chunks(columns)]))
+    return TableRows(source, pa.concat_tables([rows.cells for rows in source.chunks(columns)]))
 
 
 def check_columns(source: Source, names: Sequence[str], what: str) -> None:
-    """Raise a `TableError` where a column is not there."""
+    """Raise a `TableError` where the table lacks a column; `what` says what the column is for."""
     for name in names:
         if name not in source.columns:
             raise TableError(f"{source.path} has no column {name!r} ({what}); it has: {listed(source.columns)}.")
@@ -366,12 +366,12 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
 
 
-def _numbered(source: Source, tables: Any, counted: str) -> Iterator[Rows]:
-    """Pieces of a table with their places; a `TableError` where they are not the rows that were `counted` before."""
+def _numbered(source: Source, tables: Any, counted: str) -> Iterator[TableRows]:
+    """Blocks of a table with their places; a `TableError`, in the words of `counted`, where the row count differs."""
     first = 0
     for cells in tables:
         if cells.num_rows:
-            yield Rows(source, cells, first)
+            yield TableRows(source, cells, first)
             first += cells.num_rows
     if first == 0:
         raise TableError(f"{source.path} has a header but no rows.")
@@ -400,7 +400,7 @@ def _is_parsed(cell: Any) -> bool:
 
 
 def _checked(batch: Any) -> Any:
-    """The same rows; an `ArrowInvalid` where a cell points to something that is not there."""
+    """The same rows; an `ArrowInvalid` where a cell of a damaged file points outside its data."""
     for column in batch.columns:
         if pa.types.is_dictionary(column.type) or pa.types.is_nested(column.type):
             column.validate(full=True)
@@ -408,7 +408,7 @@ def _checked(batch: Any) -> Any:
 
 
 def plain(values: Any) -> Any:
-    """A column as it would be in a CSV: without dictionaries and views."""
+    """A column without dictionaries and views, as it would be from a CSV."""
     if pa.types.is_dictionary(values.type):
         values = pc.cast(values, values.type.value_type)
     return pc.cast(values, pa.string()) if str(values.type) == "string_view" else values
@@ -424,7 +424,7 @@ def _without_empty_end(row: Sequence[Any]) -> list[Any]:
 def _float(cell: float) -> float:
     try:
         return float(cell)
-    except OverflowError:  # whole numbers have no largest one
+    except OverflowError:  # an integer larger than any float
         return np.inf if cell > 0 else -np.inf
 
 

@@ -1,4 +1,4 @@
-"""How many rows of a Parquet file can be read at once, by what it says of its row groups."""
+"""The number of rows of a Parquet file that can be read at once, from its description of row groups."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ import pyarrow.parquet
 from eiv.io.tables.scanning import TableError
 
 _PIECE = 2**26  # bytes of cells that are read at once
-_LARGEST_COLUMN = 2**30  # bytes of one column in one row group, where cells differ in size: any of them may hold it all
+_LARGEST_COLUMN = 2**30  # bytes of one column in a row group, where cells differ in size: one cell may hold them all
 _SIZES = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
 
 def rows_at_once(path: Path, file: Any, names: Sequence[str], most: int) -> int:
-    """How many rows with these columns have some 64 MiB; a `TableError` where a row group is too large for that."""
+    """The number of rows, at most `most`, whose cells in these columns take some 64 MiB.
+
+    A `TableError` where a column of a row group is too large.
+    """
     wanted, fixed = set(names), 0
     of_any_size: list[tuple[int, str]] = []
     for j in range(len(file.schema)):
@@ -31,23 +34,23 @@ def rows_at_once(path: Path, file: Any, names: Sequence[str], most: int) -> int:
     row_size = float(fixed)
     for group in range(file.metadata.num_row_groups if of_any_size else 0):
         said = file.metadata.row_group(group)
-        if said.num_rows * said.total_byte_size > _PIECE:  # the same text may stand for many cells
+        if said.num_rows * said.total_byte_size > _PIECE:  # a text may be stored once for many cells
             row_size = max(row_size, fixed + sum(_row_size(path, group, j, name) for j, name in of_any_size))
     return max(1, min(most, int(_PIECE // max(1.0, row_size))))
 
 
 def _row_size(path: Path, group: int, j: int, name: str) -> float:
-    """How many bytes a cell may have on average, at most: its share of what is stored, or the longest text in it."""
+    """An upper limit for the mean bytes per cell of column j: the stored bytes per row, or its longest text."""
     with path.open("rb") as stream, pyarrow.parquet.ParquetFile(stream) as file:
         if not _first(file, group, name):
             return 0.0
         said = file.metadata.row_group(group)
-        chunk = said.column(j)  # only now: of a damaged file, which cannot be read, pyarrow ends the process here
+        chunk = said.column(j)  # after a first cell was read, since pyarrow crashes here if the file is damaged
     stored, longest = chunk.total_uncompressed_size, 0
     if stored > _LARGEST_COLUMN:
         raise TableError(
-            f"{path}: column {name!r} has {stored / 2**20:,.0f} MiB in row group {group + 1}; "
-            f"{_LARGEST_COLUMN / 2**20:,.0f} MiB are the most. Write it with smaller row groups."
+            f"{path}: column {name!r} has {stored / 2**20:,.0f} MiB in row group {group + 1}; the limit is "
+            f"{_LARGEST_COLUMN / 2**20:,.0f} MiB. Write it with smaller row groups."
         )
     if "DELTA_BYTE_ARRAY" in chunk.encodings:  # each cell may repeat the beginning of another
         longest = stored
@@ -58,13 +61,13 @@ def _row_size(path: Path, group: int, j: int, name: str) -> float:
 
 
 def _first(file: Any, group: int, name: str) -> list[Any]:
-    """The first cell of a column in a row group; none where there are no rows."""
+    """The first cell of a column in a row group; empty where there are no rows."""
     batch = next(file.iter_batches(1, row_groups=[group], columns=[name]), None)
     return [] if batch is None else batch.columns
 
 
 def _longest(cells: Any) -> int:
-    """The bytes of the longest text in a dictionary; 0 for what has none, such as texts inside lists."""
+    """The bytes of the longest text in a dictionary; 0 for columns without one, such as texts inside lists."""
     if not pa.types.is_dictionary(cells.type):
         return 0
     return int(pc.max(pc.binary_length(cells.dictionary)).as_py() or 0)

@@ -14,14 +14,14 @@ from typing import IO
 
 from eiv.io.tables.spanning import are_rows, first_row_inside, n_cells
 
-LONGEST_ROW = 2**21  # bytes: half a block of `reading`, because Latin-1 may double them
-_BLOCK = 2**20  # bytes that are looked at at once
+LONGEST_ROW = 2**21  # bytes: half a block of `reading`, because Latin-1 may double in size as UTF-8
+_BLOCK = 2**20  # bytes that are scanned at once
 _BLOT = bytes.maketrans(b"\r\n", b"xx")
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class TableError(ValueError):
-    """A table that cannot be used; the message names the file, and the column and line where it applies.
+    """A table that cannot be used; the message names the file, and the column and line if they are known.
 
     Examples:
         >>> raise TableError("data.csv is empty.")
@@ -34,11 +34,11 @@ class TableError(ValueError):
 
 @dataclass(frozen=True)
 class Scan:
-    """What the bytes of a text table say without a parser: its encoding, and its rows with the header among them.
+    """The encoding of a text table and the number of its rows, with the header, found without a parser.
 
-    A row ends at a line end outside quotes; blank lines are none. The count is independent of the parser that reads the
-    cells, so that rows which that one loses are noticed. `n_spanning` are the rows below the header that span several
-    lines. No more than one row and one block are in memory.
+    A row ends at a line end outside quotes; blank lines do not count. The count is independent of the parser that reads
+    the cells, so that rows which the parser loses are noticed. `n_spanning` is the number of rows below the header that
+    span several lines. No more than one row and one block are in memory.
     """
 
     encoding: str
@@ -47,7 +47,7 @@ class Scan:
 
     @classmethod
     def of(cls, path: Path, separator: str) -> Scan:
-        """Go through a file; a `TableError` for quotes amiss, a row that is too long, and bytes that are no text."""
+        """Scan a file; a `TableError` for stray quotes, a row that is too long, and bytes that are not text."""
         text, rows = _Text(path), _Counter(path, separator)
         for block in text.blocks():
             rows.add(block)
@@ -56,7 +56,7 @@ class Scan:
 
 
 class _Text:
-    """The content of a file as bytes in which signs below 128 stand for themselves."""
+    """The content of a file as bytes in which ASCII characters are single bytes."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.encoding = path, "utf-8-sig"
@@ -77,7 +77,7 @@ class _Text:
                 block, begin = following, 0
 
     def _checked(self, block: bytes, final: bool, decoder: codecs.IncrementalDecoder, marked: bool) -> bytes:
-        """The block as UTF-8 where the file is UTF-16; Latin-1 from the first byte on that is neither."""
+        """The block, as UTF-8 if the file is UTF-16; the encoding becomes Latin-1 at the first invalid byte."""
         if self.encoding == "latin-1":
             return block
         try:
@@ -86,19 +86,19 @@ class _Text:
             if marked or self.encoding == "utf-16":
                 kind = "UTF-8" if marked else "UTF-16"
                 raise TableError(f"{self.path} begins with the mark of {kind}, but is not {kind}.") from error
-            self.encoding = "latin-1"  # as older spreadsheets write it
+            self.encoding = "latin-1"  # the encoding of older spreadsheets
             return block
         return text.encode() if self.encoding == "utf-16" else block
 
 
 class _Counter:
-    """Counts rows, a block at a time."""
+    """Counts rows, block by block."""
 
     def __init__(self, path: Path, separator: str) -> None:
         self.path, self.n_rows, self.n_spanning = path, 0, 0
         self._n_lines, self._rest, self._separator = 0, b"", separator.encode()
-        self._n_columns = 0  # of the header, once that is known
-        # As csv and pyarrow have it: a quote opens at the beginning of a cell only, and two inside stand for one.
+        self._n_columns = 0  # the number of columns of the header, once it is known
+        # As for csv and pyarrow, a quote opens only at the beginning of a cell, and two quotes inside stand for one.
         self._quoted = re.compile(rb'(?<![^%b\r\n])"[^"]*(?:""[^"]*)*("?)' % re.escape(self._separator))
 
     def add(self, block: bytes) -> None:
@@ -112,7 +112,7 @@ class _Counter:
             raise self._too_long(None if opened is None else opened - end)
 
     def end(self) -> None:
-        """The rest is the last row."""
+        """Count the rest as the last row."""
         blotted, spanning, opened = self._blotted(self._rest)
         if opened is not None:
             raise TableError(f"{self.path}, line {self._line(self._rest[:opened])}: a quote opens and is never closed.")
@@ -132,7 +132,7 @@ class _Counter:
         self._n_lines += _line_ends(content[:end])
 
     def _blotted(self, content: bytes) -> tuple[bytes, list[tuple[int, int]], int | None]:
-        """The same without line ends in quotes, where cells over several lines are, and where a quote stays open."""
+        """The content without line ends in quotes, the spans of cells over several lines, and that of an open quote."""
         opened, spanning = None, []
 
         def blot(cell: re.Match[bytes]) -> bytes:
@@ -147,9 +147,9 @@ class _Counter:
         return (self._quoted.sub(blot, content) if b'"' in content else content), spanning, opened
 
     def _look_at(self, content: bytes, blotted: bytes, spanning: list[tuple[int, int]]) -> None:
-        """Count the rows of cells over several lines; a `TableError` where a stray quote has made them of others."""
-        begin = len(blotted) - len(blotted.lstrip(b"\r\n"))  # of the header, where that is not counted yet
-        before = 0  # where the row ends that was looked at last
+        """Count the rows over several lines; a `TableError` where a stray quote has joined several rows."""
+        begin = len(blotted) - len(blotted.lstrip(b"\r\n"))  # the start of the header, if it is not counted yet
+        before = 0  # the end of the row that was examined last
         for start, end in spanning:
             if blotted[end : end + 1] not in (b"", b"\r", b"\n", self._separator):
                 raise self._amiss(content[:start], "is closed in a later line, in the middle of a cell")
@@ -180,27 +180,27 @@ class _Counter:
         return TableError(f"{self.path}, line {line}: a quote opens and is not closed within {limit}.")
 
     def _line(self, before: bytes) -> int:
-        """The number of the line after these bytes of the rest."""
+        """The number of the line that follows these bytes of the rest."""
         return self._n_lines + _line_ends(before) + 1
 
 
 def is_gzip(path: Path) -> bool:
-    """Whether the name says that the file is compressed."""
+    """Whether the file is compressed, by its name."""
     return path.suffix.lower() == ".gz"
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """The bytes of the file, decompressed."""
+    """The file opened for reading, decompressed if it is a gzip file."""
     return gzip.open(path, "rb") if is_gzip(path) else path.open("rb")  # type: ignore[return-value]
 
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Say of a damaged gzip file what it is."""
+    """Raise a `TableError` that names the file where a gzip file is damaged."""
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise TableError(f"{path} is not a whole gzip file: {error}.") from error
+        raise TableError(f"{path} is not a complete gzip file: {error}.") from error
 
 
 def _end_of_line(content: bytes, place: int) -> int:

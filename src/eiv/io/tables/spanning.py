@@ -1,4 +1,4 @@
-"""Rows over several lines, because a quoted cell holds line ends: text of several lines, or rows swallowed."""
+"""Tests of rows over several lines: a quoted cell holds line ends, or a stray quote has swallowed rows."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _NUMBER = re.compile(rb"[-+]?[\d.,]+(e[-+]?\d+)?|[-+]?inf(inity)?|n/?a|#n/a|nan|
 
 
 def n_cells(row: bytes, separator: bytes) -> int:
-    """How many cells a row has; line ends in its quotes do not matter."""
+    """The number of cells of a row; line ends in its quotes do not matter."""
     return len(next(_readings(row, separator)))
 
 
 def are_rows(lines: Sequence[bytes], n_columns: int, separator: bytes, below: int = 0) -> bool:
-    """Whether each line of one row would be a row by itself, as it is where a stray quote has joined them.
+    """Whether each line of a row would be a row by itself, so that a stray quote has joined them.
 
-    Each then has as many cells as the header, and some column holds a number, or nothing, in all of them: a table
-    without such a column is of no use here. Of a header, which holds names, only the lines from `below` on tell.
+    Each line then has as many cells as the header, and some column holds a number, or nothing, in all lines. (A table
+    without such a column cannot be used anyway.) In a header, which holds names, only the lines from `below` on count.
     """
     readings = [_fitting(line, n_columns, separator) for line in lines]
     if not all(readings):
@@ -29,12 +29,12 @@ def are_rows(lines: Sequence[bytes], n_columns: int, separator: bytes, below: in
 
 
 def first_row_inside(row: bytes, blotted: bytes, separator: bytes, is_header: bool) -> int | None:
-    """The first line of a row over several lines, from 1 on, that begins a row by itself, however many cells it has.
+    """The number, from 1 on, of the first line inside a row over several lines that begins a row by itself, or None.
 
-    `blotted` is the row without line ends in quotes. A line in a quoted cell begins a row where it reaches the column
-    of that cell and has numbers, or nothing, wherever this row has them before that column. One of them is a number;
-    or the line before ends with numbers, wherever this row has them after that column. Before a cell of a header, which
-    holds names, all columns count.
+    `blotted` is the row without line ends in quotes. A line in a quoted cell begins a row if two conditions hold,
+    whatever its number of cells. It reaches the column of that cell, with numbers or nothing wherever this row has them
+    before that column. And one of these is a number, or the line before ends with numbers wherever this row has them
+    after that column. In a header, which holds names, all columns before the cell count.
     """
     cells = next(_readings(blotted, separator))
     numeric = [is_header or _is_number(cell) for cell in cells]
@@ -45,7 +45,7 @@ def first_row_inside(row: bytes, blotted: bytes, separator: bytes, is_header: bo
             found = line.strip(b'"').split(separator)
             if len(found) <= column or not _are_numbers(found[:column], numeric):
                 continue
-            ends = earlier.strip(b'"').split(separator)[:0:-1]  # without the cell of text that it begins with
+            ends = earlier.strip(b'"').split(separator)[:0:-1]  # without the first cell, which is text
             at_end = len(ends) >= len(cells) - column - 1 and _are_numbers(ends, numeric[:column:-1])
             if _has_number(found[:column], numeric) or (at_end and _has_number(ends, numeric[:column:-1])):
                 return n_line + n
@@ -54,22 +54,22 @@ def first_row_inside(row: bytes, blotted: bytes, separator: bytes, is_header: bo
 
 
 def _are_numbers(cells: Sequence[bytes], numeric: Sequence[bool]) -> bool:
-    """Whether cells are numbers, or empty, in all columns that are numeric."""
+    """Whether all cells in numeric columns are numbers or empty."""
     return all(_is_number(cell) for cell, counts in zip(cells, numeric, strict=False) if counts)
 
 
 def _has_number(cells: Sequence[bytes], numeric: Sequence[bool]) -> bool:
-    """Whether a cell of a column that is numeric has a digit."""
+    """Whether a cell in a numeric column has a digit."""
     return any(_DIGIT.search(cell) for cell, counts in zip(cells, numeric, strict=False) if counts)
 
 
 def _fitting(line: bytes, n_columns: int, separator: bytes) -> list[bytes]:
-    """The cells of a line read so that they are as many as the columns; none where that cannot be."""
+    """The cells of a line, read so that they match the number of columns; empty where that is impossible."""
     return next((found for found in _readings(line, separator) if len(found) == n_columns), [])
 
 
 def _readings(line: bytes, separator: bytes) -> Iterator[list[bytes]]:
-    """The cells of a line; where a quote stays open, as if it were an ordinary sign, and as if it went to the end."""
+    """The cells of a line; with an open quote, first with it as an ordinary character, then as open to the end."""
     found: list[bytes] = []
     place = 0
     while True:

@@ -1,4 +1,4 @@
-"""How a text table is written: its encoding, its separator, its decimal sign."""
+"""The format of a text table: its encoding, its separator, its decimal sign."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 
 from eiv.io.tables.scanning import LONGEST_ROW, UTF_16, Scan, TableError, naming, open_bytes
 
-_SAMPLE = 2**16  # bytes that are looked at; more where the header is longer
+_SAMPLE = 2**16  # bytes that the format is found from; more where the header is longer
 _LINES = 50
 _MOST_COLUMNS = 100_000
-_SEPARATORS = ("\t", ";", "|", ",")  # where two part the lines alike, the first one
+_SEPARATORS = ("\t", ";", "|", ",")  # where two split the lines equally well, the first one is taken
 _THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(,\d{3})+\s*")
 _POINT_THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*")
 _BOTH = re.compile(r"\s*[-+]?\d{1,3}(\.\d{3})+,\d+\s*")  # thousands with points, and a decimal comma
@@ -25,11 +25,11 @@ _COMMA, _POINT = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*"), re.compile(r"
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How a text table is written, the names of its columns, and its first line, with blanks and empty cells.
+    """The format of a text table, the names of its columns, and its first line, with blanks and empty cells.
 
-    `n_rows` is the number of rows below the header, counted without a parser, and `n_spanning` how many of them span
-    several lines. `decimal_commas` are the columns in which the first lines show a decimal comma that cannot be one of
-    thousands, and `decimal_points` those with such a point; None where the decimal sign was given.
+    `n_rows` is the number of rows below the header, counted without a parser; `n_spanning` of them span several lines.
+    `decimal_commas` are the columns in which the first lines show a comma that is decimal and cannot separate
+    thousands, and `decimal_points` those with such a point. Both are None where the decimal sign was given.
     """
 
     separator: str
@@ -44,7 +44,7 @@ class TextFormat:
 
     @classmethod
     def of(cls, path: Path, separator: str | None = None, decimal: str | None = None) -> TextFormat:
-        """The format of a file, as far as it is not given."""
+        """The format of a file; a separator or decimal sign that is not given is found from its first lines."""
         _check_signs(separator, decimal)
         sample, whole = _sample(path)
         text = sample.decode("utf-16" if sample.startswith(UTF_16) else "latin-1", errors="ignore")
@@ -57,10 +57,10 @@ class TextFormat:
         rows = _rows(_lines(sample.decode(scan.encoding, errors="ignore"), whole), found)
         if not rows:
             limit = f"{csv.field_size_limit():,} characters"
-            raise TableError(f"{path}: the names of its columns cannot be read; each may have {limit} at most.")
+            raise TableError(f"{path}: the names of its columns cannot be read; each may have at most {limit}.")
         if len(rows[0]) > _MOST_COLUMNS:
-            raise TableError(f"{path} has {len(rows[0]):,} columns; {_MOST_COLUMNS:,} are the most.")
-        if found == decimal and not _has(_COMMA, rows[1:]):  # but in quotes
+            raise TableError(f"{path} has {len(rows[0]):,} columns; the limit is {_MOST_COLUMNS:,}.")
+        if found == decimal and not _has(_COMMA, rows[1:]):  # a comma can be both where numbers are in quotes
             raise TableError(f"{path}: {found!r} cannot be both the separator and the decimal sign.")
         return cls(
             separator=found,
@@ -75,9 +75,9 @@ class TextFormat:
         )
 
     def is_clear(self, column: str) -> bool:
-        """Whether a cell such as `1,234`, or `1.234` where the point is decimal, can be read in one way only.
+        """Whether a cell of the column such as `1,234`, or `1.234` where the point is decimal, has only one meaning.
 
-        A point can be one of thousands where some column of the table has decimal commas.
+        A point may separate thousands where some column of the table has decimal commas.
         """
         if self.decimal_commas is None or self.decimal_points is None:
             return True
@@ -86,18 +86,18 @@ class TextFormat:
         return not self.decimal_commas or column in self.decimal_points
 
     def line_of(self, path: Path, row: int) -> int:
-        """The line of the file on which data row `row`, from 0, begins."""
+        """The line of the file on which data row `row`, counted from 0, begins."""
         for n, (line, _) in enumerate(self._records(path), -1):  # the header is -1
             if n == row:
                 return line
         return row + 2
 
     def ragged(self, path: Path) -> tuple[int, int] | None:
-        """The first line with another number of cells than the header has, and that number."""
+        """The first line whose number of cells differs from the header's, and that number; None if there is none."""
         return next(((line, len(cells)) for line, cells in self._records(path) if len(cells) != len(self.header)), None)
 
     def _records(self, path: Path) -> Iterator[tuple[int, list[str]]]:
-        """All rows that are not blank with the line on which each begins, as far as the file can be read."""
+        """All rows that are not blank, each with the line on which it begins, as far as the file can be read."""
         with (
             contextlib.suppress(EOFError, OSError, zlib.error, csv.Error),
             io.TextIOWrapper(open_bytes(path), encoding=self.encoding, errors="replace", newline="") as file,
@@ -121,7 +121,7 @@ def _check_signs(separator: str | None, decimal: str | None) -> None:
 
 
 def _sample(path: Path) -> tuple[bytes, bool]:
-    """The beginning of the file, with its whole first row, and whether it is all of it."""
+    """The beginning of the file, with its whole first row, and whether it is the whole file."""
     with open_bytes(path) as file, naming(path):
         sample = file.read(_SAMPLE)
         while _is_one_row(sample) and len(sample) <= LONGEST_ROW and (more := file.read(len(sample))):
@@ -130,18 +130,18 @@ def _sample(path: Path) -> tuple[bytes, bool]:
 
 
 def _is_one_row(sample: bytes) -> bool:
-    """Whether the sample may end in the first row, quoted line ends and all."""
+    """Whether the sample may end within the first row, which may hold line ends in quotes."""
     text = sample.decode("utf-16" if sample.startswith(UTF_16) else "latin-1", errors="ignore")
     return any(len(_rows(_lines(text, whole=False), sign)) < 2 for sign in _SEPARATORS)
 
 
 def _lines(text: str, whole: bool) -> list[str]:
-    lines = list(io.StringIO(text, newline=""))  # not splitlines, which parts at other signs too
+    lines = list(io.StringIO(text, newline=""))  # not splitlines, which splits at other characters too
     return lines if whole else lines[:-1]  # the last one is cut off by the sample
 
 
 def _separator(lines: list[str]) -> str:
-    """The sign that parts all lines into as many cells as the header, the more the better."""
+    """The character that splits all lines into as many cells as the header, and into the most cells."""
     counts = {}
     for sign in _SEPARATORS:
         rows = _rows(lines, sign) or [[""]]
@@ -152,7 +152,7 @@ def _separator(lines: list[str]) -> str:
 
 
 def _decimal(rows: list[list[str]]) -> str:
-    """The comma where some numbers have one and none has a point; `1,234` may be thousands."""
+    """A comma where some numbers have one and none has a point, else a point; `1,234` alone is no evidence."""
     return "," if any(_is_decimal_comma(cell) for row in rows for cell in row) and not _has(_POINT, rows) else "."
 
 
@@ -179,7 +179,7 @@ def _has(kind: re.Pattern[str], rows: list[list[str]]) -> bool:
 
 
 def _columns(rows: list[list[str]]) -> tuple[str, ...]:
-    """The names in the first row without blanks around them; empty columns at the end without a name are none."""
+    """The names in the first row, without blanks around them and without empty columns at the end that have no name."""
     names = [name.strip(" \t") for name in rows[0]]
     while len(names) > 1 and not any(cell.strip() for row in rows for cell in row[len(names) - 1 : len(names)]):
         names.pop()

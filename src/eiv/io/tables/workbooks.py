@@ -1,4 +1,4 @@
-"""What an Excel workbook unpacks to, found before it is opened: a small zip of XML can hold a lot."""
+"""The unpacked size of an Excel workbook, found before it is opened, since a small zip of XML can hold a lot."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ LONGEST_CELL = 32_767  # characters, as in Excel
 LARGEST_TEXT = 2**28  # characters of all cells of a sheet
 _LARGEST_BOOK = 2**30  # bytes of all parts
 _LARGEST_PART = 2**26  # bytes of a part that is not made of rows or texts, such as a picture
-_LARGEST_PIECE = 2**24  # bytes of XML from one row or text to the next: they are in memory at once
+_LARGEST_PIECE = 2**24  # bytes of XML of one row or text, which is in memory at once
 _MOST_PIECES = 5 * 10**6  # rows and texts
 _BLOCK = 2**20
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-_PIECES = {f"{_MAIN}}}worksheet": f"{_MAIN}}}row", f"{_MAIN}}}sst": f"{_MAIN}}}si"}  # of a part, by its root
+_PIECES = {f"{_MAIN}}}worksheet": f"{_MAIN}}}row", f"{_MAIN}}}sst": f"{_MAIN}}}si"}  # by the root of a part
 
 
 def check_workbook(path: Path, stream: IO[bytes]) -> None:
@@ -37,16 +37,16 @@ def check_workbook(path: Path, stream: IO[bytes]) -> None:
                     raise TableError(f"{path} has more than {what}, the limit; save it as CSV.")
             if part.n_bytes != member.file_size:
                 raise TableError(
-                    f"{path}: {part.name!r} in it unpacks to {part.n_bytes:,} bytes, but its list says "
+                    f"{path}: {part.name!r} in it unpacks to {part.n_bytes:,} bytes, but the archive states "
                     f"{member.file_size:,}. Is it damaged?"
                 )
             n_bytes, n_pieces = n_bytes + part.n_bytes, n_pieces + part.n_pieces
 
 
 def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[bytes]:
-    """All of a part in blocks, whatever size the archive says that it has."""
+    """The content of a part in blocks, whatever size the archive states."""
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise TableError(f"{path}: {member.filename!r} in it is packed in a way that Excel does not know.")
+        raise TableError(f"{path}: {member.filename!r} in it is packed in a way that Excel does not use.")
     whole = copy.copy(member)
     whole.file_size = _LARGEST_BOOK + 1
     with archive.open(whole) as file:
@@ -55,7 +55,7 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
 
 
 class _Part:
-    """Looks at one part of a workbook, a block at a time: how far its rows or texts are apart."""
+    """Scans one part of a workbook, block by block, and checks the size of its rows or texts."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name, self.n_bytes, self.n_pieces = path, name, 0, 0
@@ -69,7 +69,7 @@ class _Part:
         if self._is_xml:
             try:
                 self._parser.Parse(block)
-            except expat.ExpatError:  # a picture, say; or what openpyxl cannot read either
+            except expat.ExpatError:  # not XML, such as a picture; or damaged, so that openpyxl cannot read it either
                 self._is_xml = False
         if self._piece and self.n_bytes - self._begin > _LARGEST_PIECE + _BLOCK:
             raise self._too_large()
@@ -95,7 +95,7 @@ class _Part:
         )
 
     def _refuse(self, *_: object) -> None:
-        raise TableError(f"{self.path}: {self.name!r} in it defines entities, which a workbook has no use for.")
+        raise TableError(f"{self.path}: {self.name!r} in it defines entities, which workbooks do not need.")
 
 
 def _mib(n_bytes: int) -> str:

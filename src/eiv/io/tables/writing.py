@@ -1,4 +1,4 @@
-"""Tables to files, a piece at a time; the file appears when it is complete."""
+"""Tables to files, block by block; a file appears when it is complete."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ ENDINGS = (".csv", ".csv.gz", ".parquet")
 
 
 class TableWriter:
-    r"""Writes a table in pieces: CSV (`.csv`, `.csv.gz`) or Parquet, by the ending of its name.
+    r"""Writes a table in blocks of rows: CSV (`.csv`, `.csv.gz`) or Parquet, by the ending of its name.
 
-    The file appears under its name when the block ends; after an error, or an interruption, there is none.
+    The file appears under its name when the `with` statement ends. After an error or an interruption there is none.
 
     Args:
         path: the file.
@@ -54,7 +54,7 @@ class TableWriter:
 
     @property
     def is_parquet(self) -> bool:
-        """Whether the columns keep their types."""
+        """Whether the table is written as Parquet, whose columns keep their types."""
         return self.path.suffix.lower() == ".parquet"
 
     def __enter__(self) -> Self:
@@ -70,7 +70,7 @@ class TableWriter:
         self._stack.__exit__(*error)
 
     def write(self, table: Any) -> None:
-        """Add rows; all pieces have the same columns."""
+        """Add rows; all blocks must have the same columns."""
         if self.is_parquet:
             if self._sink is None:
                 self._sink = self._stack.enter_context(pyarrow.parquet.ParquetWriter(self._part, table.schema))
@@ -86,7 +86,7 @@ class TableWriter:
     def _text(self, table: Any) -> Any:
         columns = [self._readable(column) for column in table.columns]
         table = pa.Table.from_arrays(columns, names=table.column_names)
-        for quoting in ("none", "needed"):  # quotes only where a cell needs them, as they were not there before
+        for quoting in ("none", "needed"):  # pyarrow's "needed" quotes every text, so it is used only if it has to be
             buffer = pa.BufferOutputStream()
             options = {"include_header": False, "delimiter": self.format.separator, "quoting_style": quoting}
             try:
@@ -98,7 +98,7 @@ class TableWriter:
         return buffer.getvalue()
 
     def _readable(self, column: Any) -> Any:
-        """Numbers without a value as empty cells, with the decimal sign that was asked for."""
+        """Numbers with the decimal sign of the format, and missing numbers as empty cells."""
         column = plain(column)
         if not pa.types.is_floating(column.type):
             return column
@@ -109,7 +109,7 @@ class TableWriter:
 
 
 def with_columns(cells: Any, values: dict[str, np.ndarray[Any, Any]]) -> Any:
-    """A table with more columns, or with these instead of its own of the same name."""
+    """A table with these columns added, or in the place of its own columns of the same name."""
     for name, column in values.items():
         array = pa.array(column)
         place = cells.column_names.index(name) if name in cells.column_names else None
