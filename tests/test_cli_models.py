@@ -390,7 +390,7 @@ BAD_TABLES = {
         (["d.csv", *FIT, "--config", "odd.toml"], "odd.toml: 'taget' is not an option"),
         (["d.csv", *FIT, "--config", "type.toml"], "type.toml: target must be a word in quotes"),
         (["d.csv", *FIT, "--seed", "-1"], "equal to 0"),
-        (["bad.toml", *FIT], "bad.toml: the ending says nothing"),
+        (["bad.toml", *FIT], "bad.toml: the ending does not say"),
         (["d.csv", *FIT, "--separator", ";"], "has no column 'mass'"),
         (["d.csv", *FIT, "-o", "d.csv/m.eiv"], "d.csv/m.eiv cannot be written: "),
         (
@@ -422,7 +422,7 @@ def test_fit_ends_with_one_sentence(folder, run, arguments, message):  # noqa: F
         (["head.eiv", "d.csv"], "head.eiv is damaged"),
         (["long.eiv", "d.csv"], "long.eiv is damaged: its header would have"),
         (["newer.eiv", "d.csv"], "newer.eiv is of format 2, written by eiv "),
-        (["pickle.eiv", "d.csv"], "a pickle can run any program"),
+        (["pickle.eiv", "d.csv"], "a pickle, which is not opened because it can run any program"),
         (["m.eiv", "empty.csv"], "empty.csv is empty"),
         (["m.eiv", "header.csv"], "header.csv has a header but no rows"),
         (["m.eiv", "text.csv"], "text.csv, line 3: column 'length' holds 'long'"),

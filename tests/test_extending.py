@@ -104,7 +104,7 @@ def test_it_is_trained_predicted_with_and_saved_with_a_note(name, table, tmp_pat
     assert (p.std > 0).all()
     assert np.isfinite(p.quantile([0.1, 0.9], of="label")).all()
     model.save(tmp_path / "m.eiv")
-    with pytest.raises(ModelFileError, match=rf"has a {name} of its own .*load\(path, {name}=\.\.\.\)"):
+    with pytest.raises(ModelFileError, match=rf"fitted with a {name} of the user .*load\(path, {name}=\.\.\.\)"):
         EiVRegressor.load(tmp_path / "m.eiv")
     again = EiVRegressor.load(tmp_path / "m.eiv", **{name: OWN[name]})
     for part in ("mean", "epistemic", "aleatoric", "noise"):

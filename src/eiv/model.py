@@ -167,7 +167,13 @@ class FittedModel:
 
     def zeta_posterior(self, x: Array, errors: Array, device: torch.device, dtype: torch.dtype) -> ZetaPosterior:
         """The posterior of zeta given x and its `errors`, in the units of the networks: `rows x n_x`."""
-        return standardised_zetas(self.input_prior, self.x_scaler, x, errors).to(device, dtype)
+        return standardised_zetas(self._prior, self.x_scaler, x, errors).to(device, dtype)
+
+    @property
+    def _prior(self) -> InputPrior:
+        """The input prior; one that was learned does not overrule rows that are unlike those it was learned from."""
+        learned = self.cloud is not None and self.cloud.of_zeta and self.cloud.prior is self.input_prior
+        return _PriorOfLike(self.cloud) if self.cloud is not None and learned else self.input_prior
 
     def for_predictions(self) -> WeightPosterior:
         """The weight posterior, in float64 where its moments are known in closed form.
@@ -240,7 +246,7 @@ class FittedModel:
     def draw_zeta(self, x: Array, errors: Array, n_draws: int, random: np.random.Generator) -> Array:
         """Draw true inputs given the measured ones, in the units of X: `n_draws x rows x n_x`."""
         taken = times(errors, self.settings.x_err_factor)
-        zeta = self.input_prior.posterior(torch.tensor(x), torch.tensor(taken))
+        zeta = self._prior.posterior(torch.tensor(x), torch.tensor(taken))
         noise = random.standard_normal((len(x), n_draws, zeta.n_base))
         drawn: Array = zeta.draw(torch.from_numpy(noise)).transpose(0, 1).numpy()
         return drawn
@@ -282,6 +288,18 @@ class FittedModel:
             rows = slice(start, start + size)
             chunk = errors if len(errors) == 1 else errors[rows]
             yield rows, self.zeta_posterior(x[rows], chunk, like.device, like.dtype)
+
+
+@dataclass(frozen=True)
+class _PriorOfLike:
+    """A learned prior for rows like those it was learned from, and a flat one for others."""
+
+    cloud: TrainingCloud
+
+    def posterior(self, x: Tensor, x_err: Tensor) -> ZetaPosterior:
+        zeta = self.cloud.prior.posterior(x, x_err)
+        unlike = torch.from_numpy(self.cloud.likeness(x.numpy(), x_err.numpy()) < self.cloud.level)
+        return zeta.with_flat_prior(unlike, x, x_err) if bool(unlike.any()) else zeta
 
 
 def standardised_zetas(prior: InputPrior, scaler: Scaler, x: Array, errors: Array) -> ZetaPosterior:

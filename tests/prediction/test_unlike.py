@@ -5,8 +5,18 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
-from eiv import EiVRegressor, MixturePrior, ModelFileError, NormalPrior, Prediction, UnlikeRowsWarning, fit_splits
+from eiv import (
+    EiVRegressor,
+    FlatPrior,
+    MixturePrior,
+    ModelFileError,
+    NormalPrior,
+    Prediction,
+    UnlikeRowsWarning,
+    fit_splits,
+)
 from test_golden import MODELS
 from test_modelfile import forged
 
@@ -163,3 +173,43 @@ def test_each_model_of_several_splits_knows_its_own_rows():
     assert near.predict_distribution(X[:20]).unlike.sum() == 0
     with pytest.warns(UnlikeRowsWarning):
         assert far.predict_distribution(X[:20]).unlike.all()
+
+
+def test_a_learned_prior_does_not_overrule_rows_that_are_unlike_its_own():
+    """The true input of a row far out is normal about x; of a row like the training rows it is as it was."""
+    model = fitted(input_prior="mixture").model_
+    random = np.random.default_rng(0)
+    errors = np.full((1, 2), 0.2)
+    zeta = model.draw_zeta(FAR, errors, 4000, random)
+    np.testing.assert_allclose(zeta[:, 1].mean(0), FAR[1], atol=4 * 0.2 / 4000**0.5)
+    np.testing.assert_allclose(zeta[:, 1].std(0), 0.2, rtol=4 / 8000**0.5)
+    alone = model.draw_zeta(FAR[[0]], errors, 4000, np.random.default_rng(0))
+    assert np.abs(alone.mean((0, 1)) - FAR[0]).max() < 0.1
+    assert np.all(alone.std((0, 1)) < 0.2)  # the prior tells of it too
+    like = model.input_prior.posterior(torch.tensor(FAR), torch.tensor(errors))
+    np.testing.assert_allclose(alone.mean((0, 1)), like.mean[0], atol=4 * 0.2 / 4000**0.5)
+
+
+@pytest.mark.usefixtures("quietly")
+def test_a_prior_that_is_asked_for_at_prediction_holds_for_unlike_rows_too():
+    model = fitted(input_prior="mixture")
+    there = NormalPrior(std=0.1, mean=[0.3, 11.0])
+    p = model.predict_distribution(FAR[[1]], input_prior=there)
+    zeta = there.posterior(torch.tensor(FAR[[1]]), torch.full((1, 2), 0.2, dtype=torch.float64)).mean.numpy()
+    exact = model.predict(zeta, X_err=0.0)
+    assert abs(p.mean[0] - exact[0]) < abs(p.mean[0] - model.predict(FAR[[1]], X_err=0.0)[0])
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("covariances", [False, True])
+def test_a_flat_prior_for_some_rows_is_that_of_these_rows(full, covariances):
+    prior = MixturePrior([1.0, 2.0], [[0.0, 0.0], [1.0, 1.0]], np.stack([np.eye(2)] * 2) if full else [[1.0, 1.0]] * 2)
+    x, x_err = torch.tensor(FAR), torch.tensor([[0.2, 0.3]], dtype=torch.float64)
+    x_err = x_err.square().diag_embed() if covariances else x_err
+    before = prior.posterior(x, x_err)
+    after = before.with_flat_prior(torch.tensor([False, True, False]), x, x_err)
+    flat = FlatPrior().posterior(x, x_err)
+    for part in ("mean", "std"):
+        found, old, new = (getattr(each, part).expand_as(x) for each in (after, before, flat))
+        torch.testing.assert_close(found[1], new[1])
+        assert torch.equal(found[[0, 2]], old[[0, 2]])

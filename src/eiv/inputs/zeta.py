@@ -255,6 +255,19 @@ class ZetaMixture(ZetaPosterior):
         weights = self.log_weights.exp()[..., None, None]
         return (weights * (within + gap.unsqueeze(-1) * gap.unsqueeze(-2))).sum(-3)
 
+    def with_flat_prior(self, rows: Tensor, x: Tensor, x_err: Tensor) -> ZetaMixture:
+        """The same, but for the `rows`, a truth value for each, that of a flat prior: normal about x.
+
+        `x` is `rows x n_x`; `x_err` holds standard deviations or covariances, and its axis of rows may be 1.
+        """
+        if x_err.ndim == 3:
+            own = square_root(x_err)
+        else:
+            own = x_err if self.scales.ndim == self.means.ndim else x_err.diag_embed()
+        means = torch.where(rows[:, None, None], x.unsqueeze(-2), self.means)
+        chosen = rows[(..., *(None,) * (self.scales.ndim - 1))]
+        return ZetaMixture.of(self.log_weights, means, torch.where(chosen, own.unsqueeze(1), self.scales))
+
     def standardised(self, shift: Tensor, scale: Tensor) -> ZetaMixture:
         """The posterior of (zeta - shift) / scale."""
         by_row = scale if self.scales.ndim == self.means.ndim else scale.unsqueeze(-1)
