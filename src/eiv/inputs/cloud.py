@@ -67,7 +67,7 @@ class TrainingCloud:
         >>> (cloud.likeness(rows, exact) < cloud.level).tolist()
         [False, True]
         >>> cloud.words(rows[1], ["length", "temp"])
-        'column temp = -9 beyond -3.03964 to 2.91986'
+        'column temp = -9 beyond -3.77228 to 3.06604'
 
     """
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -25,7 +23,8 @@ from eiv.io.onnx import export_onnx
 from eiv.likelihoods import Likelihood, NoiseRule
 from eiv.model import MOST_ZETAS, SAMPLERS, FittedModel, Names
 from eiv.posteriors import WeightPosterior
-from eiv.prediction import Prediction, UnlikeRowsWarning
+from eiv.prediction import Prediction
+from eiv.regressor.population import Population, for_population, warn_of_unlike
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Spec, Table, device_of, family_of, input_prior_of
 from eiv.training.neighbours import warn_of_missed_curves
@@ -34,9 +33,6 @@ from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settin
 __all__ = ["EiVRegressor"]
 
 Array = NDArray[np.float64]
-Population = Literal["flat"] | InputPrior | None
-"""The prior of the true inputs in rows to predict; None for that of the fit."""
-_MANY_UNLIKE = 0.1  # of the rows; of rows like those of the training well under a hundredth are (docs/method.md)
 
 
 class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -370,7 +366,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "model_")
         x, errors, _ = self._check_rows(X, X_err)
-        return self._of_population(input_prior).draw_zeta(x, errors, n_draws, np.random.default_rng(random_state))
+        return for_population(self.model_, input_prior).draw_zeta(
+            x, errors, n_draws, np.random.default_rng(random_state)
+        )
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_err: Any = None) -> float:
         """The coefficient of determination R^2 of m(x).
@@ -627,38 +625,11 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_draws = self._n_draws
         if errors.any() and n_draws[1] < 2:
             raise ValueError("n_zeta must be at least 2 to predict inputs that have errors, got 1.")
-        found = self._of_population(input_prior).predict(
+        found = for_population(self.model_, input_prior).predict(
             x, errors, known, n_draws=n_draws, method=method, keep_draws=keep_draws, budget=budget, index=index
         )
-        cloud, unlike = self.model_.cloud, found.unlike
-        if cloud is not None and unlike is not None and unlike.mean() > _MANY_UNLIKE:
-            first = int(unlike.argmax())
-            warnings.warn(
-                f"{unlike.sum():,} of {len(unlike):,} rows of X are unlike the training rows (first: row {first}, "
-                f"{cloud.words(x[first], self.model_.names.features)}): what is predicted there rests on the form of "
-                "the network more than on data. predict_distribution(X).unlike says which rows these are.",
-                UnlikeRowsWarning,
-                stacklevel=3,
-            )
+        warn_of_unlike(self.model_, x, found, stacklevel=3)
         return found
-
-    def _of_population(self, input_prior: Population) -> FittedModel:
-        """The model for true inputs with another prior; itself where none is given."""
-        if input_prior is None:
-            return self.model_
-        if self.model_.settings.error_model == "berkson":
-            raise ValueError(
-                "input_prior has no meaning for error_model='berkson', where zeta given x is N(x, x_err^2) whatever is "
-                f"believed of zeta before; got {input_prior!r}."
-            )
-        prior = input_prior_of(input_prior, "classical")
-        if not hasattr(prior, "posterior"):
-            raise ValueError(
-                f"input_prior: {input_prior!r} has to be learned before a prediction, from rows of the new population "
-                "and their errors: give what eiv.LearnedPrior().fit(x, x_err) makes of torch tensors. 'flat' and "
-                "eiv.NormalPrior(std=1.0) need not be learned."
-            )
-        return replace(self.model_, input_prior=prior)
 
     def _spec(self) -> Spec:
         return Spec(self.get_params(deep=False), int(check_random_state(self.random_state).randint(2**31)))
