@@ -390,6 +390,24 @@ def test_a_pool_has_the_mean_and_the_covariance_of_its_kernels(monkeypatch):
     assert (known[:, :-1] != mean[:-1]).any()
 
 
+def test_a_pool_does_not_depend_on_the_signs_of_eigenvectors(monkeypatch):
+    """Which are as the library has them: another one on a GPU."""
+    random = torch.Generator().manual_seed(0)
+    x, y = torch.randn(30, 2, generator=random, dtype=F64), torch.randn(30, 1, generator=random, dtype=F64)
+    inputs, labels, some = Inputs(ZetaNormal(x, torch.full_like(x, 0.2))), Labels(y, 0 * y), family()
+    best = evaluated(some, torch.zeros(some.n_values, dtype=F64), inputs, labels, None)
+    here = pool_module.pool_of(best, inputs, labels, None, 4)
+    original = torch.linalg.eigh
+
+    def flipped(matrix):
+        sizes, vectors = original(matrix)
+        return sizes, vectors * torch.tensor([1.0, -1.0], dtype=F64).repeat(len(sizes))[: len(sizes)]
+
+    monkeypatch.setattr(torch.linalg, "eigh", flipped)
+    for one, other in zip(here, pool_module.pool_of(best, inputs, labels, None, 4), strict=True):
+        torch.testing.assert_close(one.flat, other.flat)
+
+
 def test_a_kernel_that_the_rows_rule_out_is_not_in_a_pool(monkeypatch):
     """Ways of which less than a third is allowed are halved twice; those of which nothing is end at the best kernel."""
     best = Found(None, torch.zeros(4, dtype=F64), 0.0, None)

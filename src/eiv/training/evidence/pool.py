@@ -51,7 +51,7 @@ def pool_of(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | 
 
 
 def _root_of_covariance(found: Found, inputs: Inputs, labels: Labels) -> Tensor:
-    """H^-1/2, but no wider than the prior in any direction."""
+    """H^-1/2, but no wider than the prior in any direction; symmetric in units of the prior, so that there is one."""
     family, draws = found.family, found.family.draws(labels.y)
     spare = Spare.of(family, family.values(found.flat), draws, inputs, found.solution)._replace(most=math.inf)
 
@@ -69,7 +69,7 @@ def _root_of_covariance(found: Found, inputs: Inputs, labels: Labels) -> Tensor:
     curvature = torch.stack([here - slope(found.flat + step) for step in steps]) / _STEP
     scale = (-torch.autograd.functional.hessian(prior, found.flat).diagonal()).rsqrt()  # the prior's spreads
     sizes, vectors = torch.linalg.eigh(scale.unsqueeze(1) * 0.5 * (curvature + curvature.T) * scale)
-    root: Tensor = scale.unsqueeze(1) * vectors * sizes.clamp_min(1).rsqrt()
+    root: Tensor = scale.unsqueeze(1) * (vectors * sizes.clamp_min(1).rsqrt() @ vectors.T)
     return root
 
 
