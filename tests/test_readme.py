@@ -22,7 +22,6 @@ import sklearn
 import eiv
 from eiv.training.settings import RECIPES
 from processes import MAIN, process_group
-from test_cli import run  # noqa: F401  (a fixture)
 
 README = Path(__file__).parents[1] / "README.md"
 MARK = "not run by the tests: "
@@ -99,7 +98,7 @@ def check_answers(folder, shown):
 
 
 @pytest.mark.usefixtures("unrendered")
-def test_commands_run_in_order(clone, run, monkeypatch):  # noqa: F811
+def test_commands_run_in_order(clone, run, monkeypatch):
     """Each line of the blocks, in this process."""
     for name, value in QUICK.items():
         monkeypatch.setitem(RECIPES["default"], name, value)
