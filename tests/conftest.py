@@ -79,7 +79,7 @@ LONGEST = [
     "tests/guarantees/test_default_recipe.py::test_the_curve_is_not_flattened_where_the_true_inputs_are_normal[small]",
     "tests/test_readme.py::test_commands_run_in_order",
     "tests/experiments/paper/test_run.py::test_killed_in_the_middle_the_tables_are_those_of_an_undisturbed_run",
-    "tests/cli/test_signals.py::test_interrupted[predict]",
+    "tests/cli/test_signals.py::test_workers_end_with_a_reproduction[SIGHUP-True]",
     "tests/experiments/studies/test_coverage.py::test_a_small_study",
     "tests/posteriors/test_linearised_laplace.py::test_with_many_directions_it_is_that_of_all_weights",
     "tests/experiments/studies/test_coverage_page.py::test_the_page_needs_nothing_from_elsewhere",
@@ -168,11 +168,21 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture(scope="session")
+def fits():
+    """What `eiv fit` writes, by its options and table: always the same bytes, so one fit serves all tests."""
+    return {}
+
+
 @pytest.fixture
-def model(folder, run):
+def model(folder, run, fits):
     """The same with a model."""
-    status, _, err = run("fit", "d.csv", *FIT, *QUICK, "-o", "m.eiv")
-    assert (status, err) == (0, "")
+    options = (*FIT, *QUICK)
+    if options not in fits:
+        status, _, err = run("fit", "d.csv", *options, "-o", "m.eiv")
+        assert (status, err) == (0, "")
+        fits[options] = (folder / "m.eiv").read_bytes()
+    (folder / "m.eiv").write_bytes(fits[options])
     return folder
 
 

@@ -10,33 +10,86 @@ from pathlib import Path
 
 import pytest
 
+import eiv
 from commands import FIT, QUICK, large
 from processes import command, ended
 
 
-@pytest.mark.parametrize("kind", ["fit", "predict"])
-def test_interrupted(model, kind):
+@pytest.fixture
+def fit_and_send(model, run, monkeypatch):
+    """Fit in this process: signals arrive while it learns, then while it says what it keeps."""
+
+    def fit_and_send(first, *others, options=QUICK):
+        app, fit = sys.modules["eiv.cli.app"], eiv.fit_splits  # `eiv.cli.app` itself is an object of that module
+        stamp, sent = app._stamp, []
+
+        def send_first(_):
+            sent.append(first)
+            signal.raise_signal(first)
+
+        def send_others(out):
+            for number in others if sent else ():
+                signal.raise_signal(number)
+            return stamp(out)
+
+        monkeypatch.setattr(eiv, "fit_splits", lambda *args, **known: fit(*args, **known | {"on_progress": send_first}))
+        monkeypatch.setattr(app, "_stamp", send_others)
+        found = run("fit", "d.csv", *FIT, *options, "-o", "m.eiv", "--force")
+        assert sent
+        return found
+
+    return fit_and_send
+
+
+@pytest.mark.parametrize(
+    "names", [["SIGINT"], ["SIGTERM"], ["SIGHUP", "SIGHUP"], ["SIGTERM", "SIGINT"], ["SIGINT", "SIGINT"]]
+)
+def test_a_fit_that_is_told_to_end_once_or_twice(model, fit_and_send, names):
+    numbers = [getattr(signal, name) for name in names]
+    before, handlers = (model / "m.eiv").read_bytes(), [signal.getsignal(number) for number in numbers]
+    status, _, err = fit_and_send(*numbers)
+    assert (status, err) == (128 + numbers[0], "interrupted: m.eiv is as it was before, nothing else is left.\n")
+    assert (model / "m.eiv").read_bytes() == before
+    assert {path.name for path in model.iterdir()} == {"d.csv", "m.eiv"}
+    assert [signal.getsignal(number) for number in numbers] == handlers
+
+
+def test_nohup_is_heeded(model, fit_and_send):
     before = (model / "m.eiv").read_bytes()
-    if kind == "fit":
-        arguments = ("fit", "d.csv", *FIT, "--set", "epochs=1000000", "-o", "m.eiv", "--force")
-        kept = "m.eiv is as it was before"
-    else:
-        large(1000)
-        arguments = ("predict", "m.eiv", "large.csv", "-o", "p.csv")
-        kept = "p.csv was not written"
-    with command(*arguments) as process:
-        if kind == "fit":
-            process.stdout.readline()  # it has said what it understood
-        else:
-            wait_for(model, ".*.eiv-part")
+    handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        status, _, err = fit_and_send(signal.SIGHUP, options=(*QUICK, "--seed", "1"))
+    finally:
+        signal.signal(signal.SIGHUP, handler)
+    assert (status, err) == (0, "")
+    assert (model / "m.eiv").read_bytes() != before, "the new model"
+
+
+def test_a_process_that_is_told_to_end_twice_while_it_learns(model):
+    before = (model / "m.eiv").read_bytes()
+    steps = ("--recipe", "paper", "--set", "epochs=1000000")
+    with command("fit", "d.csv", *FIT, *steps, "-o", "m.eiv", "--force") as process:
+        process.stdout.readline()  # it has said what it understood
         time.sleep(0.5)
+        for name in ("SIGTERM", "SIGINT"):
+            process.send_signal(getattr(signal, name))
+            time.sleep(0.05)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (
+        128 + signal.SIGTERM,
+        "interrupted: m.eiv is as it was before, nothing else is left.\n",
+    )
+    assert (model / "m.eiv").read_bytes() == before
+
+
+def test_a_process_that_is_interrupted_while_it_predicts(model):
+    large(200)  # two seconds
+    with command("predict", "m.eiv", "large.csv", "-o", "p.csv") as process:
+        wait_for(model, ".*.eiv-part")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert kept in err
-    assert "Traceback" not in err
-    assert (model / "m.eiv").read_bytes() == before
-    assert {path.name for path in model.iterdir()} <= {"d.csv", "m.eiv", "large.csv"}
+    assert (process.returncode, err) == (130, "interrupted: p.csv was not written, nothing else is left.\n")
+    assert {path.name for path in model.iterdir()} == {"d.csv", "m.eiv", "large.csv"}
 
 
 def wait_for(folder, pattern):
@@ -45,23 +98,10 @@ def wait_for(folder, pattern):
         time.sleep(0.05)
 
 
-READS_OPTIONS = """
-import time
-from eiv.cli import main, options
-def read(*_):
-    print("reading", flush=True)
-    time.sleep(60)
-options.FitOptions.of = read
-main()
-"""
-
-
-def test_interrupted_before_anything_is_read(folder):
-    with command("fit", "d.csv", "-o", "m.eiv", code=READS_OPTIONS) as process:
-        assert process.stdout.readline() == "reading\n"
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "interrupted: m.eiv was not written, nothing else is left.\n")
+def test_interrupted_before_anything_is_read(folder, run, monkeypatch):
+    monkeypatch.setattr("eiv.cli.options.FitOptions.of", lambda *_: signal.raise_signal(signal.SIGINT))
+    status, out, err = run("fit", "d.csv", "-o", "m.eiv")
+    assert (status, out, err) == (130, "", "interrupted: m.eiv was not written, nothing else is left.\n")
 
 
 def test_an_interrupted_study_keeps_what_is_finished(folder):
@@ -150,36 +190,6 @@ def test_workers_end_with_a_reproduction_that_has_just_started_them(tmp_path, na
         if name == "SIGTERM":
             assert process.returncode == 128 + number
             assert process.stderr.read() == "interrupted: no unit was finished, nothing was written.\n"
-
-
-@pytest.mark.parametrize("names", [["SIGTERM"], ["SIGHUP", "SIGHUP"], ["SIGTERM", "SIGINT"], ["SIGINT", "SIGINT"]])
-def test_a_fit_that_is_told_to_end(model, names):
-    """Once or twice."""
-    before = (model / "m.eiv").read_bytes()
-    with command("fit", "d.csv", *FIT, "--set", "epochs=100000", "-o", "m.eiv", "--force") as process:
-        process.stdout.readline()  # it has said what it understood
-        time.sleep(0.5)
-        for name in names:
-            process.send_signal(getattr(signal, name))
-            time.sleep(0.05)
-        _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (
-        128 + getattr(signal, names[0]),
-        "interrupted: m.eiv is as it was before, nothing else is left.\n",
-    )
-    assert (model / "m.eiv").read_bytes() == before
-
-
-def test_nohup_is_heeded(folder):
-    def first():
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-
-    with command("fit", "d.csv", *FIT, *QUICK, "-o", "m.eiv", first=first) as process:
-        process.stdout.readline()
-        process.send_signal(signal.SIGHUP)
-        assert process.communicate(timeout=60)[1] == ""
-    assert process.returncode == 0
-    assert Path("m.eiv").exists()
 
 
 @pytest.mark.parametrize("name", ["typer", "warnings"])
