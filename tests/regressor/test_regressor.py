@@ -33,11 +33,11 @@ DEFAULT |= {"random_state": 0}
         EiVRegressor(**PAPER),
         EiVRegressor(x_err=0.1, n_networks=2, **PAPER),
         EiVRegressor(**DEFAULT),
-        EiVRegressor(x_err=0.1, **DEFAULT),
+        EiVRegressor(x_err=0.1, n_zeta=5, n_theta=10, **DEFAULT),
     ]
 )
-def test_scikit_learn_contract(estimator, check, monkeypatch):
-    monkeypatch.setattr("eiv.posteriors.last_layer_laplace._ZETAS", 16)  # ten noisy features take a second each else
+@pytest.mark.usefixtures("few_zetas")  # ten noisy features take a second each else
+def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 

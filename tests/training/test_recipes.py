@@ -90,7 +90,7 @@ def test_rows_that_are_held_out_keep_overfitting_out_of_sigma_y(x_err):
     """
     random = np.random.default_rng(0)
     X, y = random.standard_normal((60, 5)), random.standard_normal(60)
-    settings = {"posterior": "swag", "weight_penalty": 0.01, "epochs": 400, "random_state": 0}
+    settings = {"posterior": "swag", "weight_penalty": 0.01, "epochs": 400, "hidden_units": 64, "random_state": 0}
     honest = EiVRegressor(x_err, **settings).fit(X, y).y_noise_[0]
     fooled = EiVRegressor(x_err, held_out=0.0, **settings).fit(X, y).y_noise_[0]
     assert fooled < 0.4
