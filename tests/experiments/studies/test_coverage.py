@@ -41,6 +41,7 @@ def test_keys_are_names_of_files_and_all_different():
 def test_a_small_study(run, tmp_path, monkeypatch):
     short = {"epochs": 2, "hidden_units": 8, "n_theta": 10}
     monkeypatch.setattr(coverage, "METHODS", {"non-EiV": {"x_err": None} | short, "paper": short})
+    monkeypatch.setattr("eiv.experiments.studies.limits._NODES", 401)  # for the smallest possible error
     options = {"--out": tmp_path, "--realisations": 2, "--networks": 2, "--problems": "linear", "--device": "cpu"}
     status, out, _ = run("study", "coverage", *(word for option in options.items() for word in option))
     assert (status, "report.html" in out) == (0, True)

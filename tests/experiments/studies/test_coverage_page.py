@@ -14,6 +14,7 @@ from eiv.experiments.studies import coverage, coverage_page
 from eiv.experiments.studies.coverage import LEVELS, METHODS, CoverageUnit
 from eiv.experiments.studies.coverage_page import write_coverage_page
 from eiv.experiments.studies.goals import GOALS, Goal, summarise
+from scenarios import only_svg
 
 NOISE = {"non-EiV": 3.0, "paper": 2.0, "ours": 1.05}  # σ_y over the true one; 1.5 for the ingredients
 
@@ -132,7 +133,8 @@ def test_a_goal_is_asked_of_its_problems_and_methods_only():
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("coverage")
     made_up(folder)
-    return write_coverage_page(folder)
+    with only_svg():
+        return write_coverage_page(folder)
 
 
 def test_the_page_needs_nothing_from_elsewhere(page):

@@ -18,6 +18,7 @@ from eiv.experiments.studies.posteriors import DATA_SETS, PosteriorUnit, study_p
 from eiv.experiments.studies.posteriors_page import write_posteriors_page
 from eiv.metrics import coverage, crps, interval_score, nll
 from eiv.posteriors import FAMILIES
+from scenarios import only_svg
 
 
 def unit(**changes):
@@ -166,7 +167,8 @@ def made_up(folder, data_sets=DATA_SETS, families=tuple(FAMILIES)):
 
 def test_the_page_needs_nothing_from_elsewhere(tmp_path):
     made_up(tmp_path)
-    text = write_posteriors_page(tmp_path).read_text()
+    with only_svg():
+        text = write_posteriors_page(tmp_path).read_text()
     sources = re.findall(r'(?:src|href)="([^"]*)"', text)
     assert len([source for source in sources if source.startswith("data:image")]) == 5
     assert all(source.startswith(("data:", "#")) for source in sources)
