@@ -9,23 +9,23 @@ os.environ["OMP_NUM_THREADS"] = os.environ.get("EIV_TEST_THREADS", "1")  # read 
 
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from numpy.random import SeedSequence
 
+from commands import FIT, QUICK, rows
 from eiv.engine.products import check_precision
 from eiv.extras import is_installed
-from eiv.networks import NetworkStack, paper_network
-from eiv.posteriors import BernoulliDropout
+from serving import Server
+from smallnets import CPU
 
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test` would have every command ignore it
 THREADS = int(os.environ["OMP_NUM_THREADS"])
 torch.set_num_threads(THREADS)
-CPU = torch.device("cpu")
 TESTS = Path(__file__).parent
 SECONDS_OF_SLOW = 3600  # after which a test marked `slow` fails; `timeout` in pyproject.toml is for the others
 
@@ -33,61 +33,56 @@ SECONDS_OF_SLOW = 3600  # after which a test marked `slow` fails; `timeout` in p
 _NOT_NUMERICAL = {
     "cli",
     "datasets",
+    "experiments",
     "fuzz",
     "gpu",
     "guarantees",
-    "paper",
-    "studies",
+    "io/tables",
+    "io/test_files.py",
+    "report",
     "test_bad_input.py",
     "test_benchmarks.py",
-    "test_cli.py",
-    "test_cli_explain.py",
-    "test_cli_label_errors.py",
-    "test_cli_models.py",
-    "test_cli_outputs.py",
     "test_examples.py",
     "test_extras.py",
-    "test_files.py",
-    "test_model_report.py",
     "test_order.py",
     "test_public_api.py",
     "test_readme.py",
-    "test_table_properties.py",
-    "test_tables.py",
 }
 # Files by the package that they need, of an extra or of POSIX, and tests by the file of Linux that they need. They are
 # left out where it is missing; a test in another file says itself what it needs. See CONTRIBUTING.md.
 FILES_THAT_NEED = {
     "typer": [
-        *("cli/*", "paper/*", "studies/*", "scenarios.py", "test_benchmarks.py", "test_cli*.py", "test_diagnostics.py"),
-        *("test_examples.py", "test_model_report.py", "test_public_api.py", "test_readme.py"),
+        *("cli/*", "experiments/*", "report/*", "scenarios.py", "training/test_diagnostics.py", "test_benchmarks.py"),
+        *("test_examples.py", "test_public_api.py", "test_readme.py"),
     ],
-    "pyarrow": ["fuzz/*", "test_table*.py"],
-    "onnxruntime": ["test_export.py"],
-    "resource": ["fuzz/*", "test_cli_[elmo]*.py", "test_model_report.py"],
+    "pyarrow": ["fuzz/*", "io/tables/*"],
+    "onnxruntime": ["io/test_export.py"],
+    "resource": ["fuzz/*", "cli/test_[e-z]*.py", "report/test_model_report.py"],
 }
 TESTS_THAT_NEED = {
     "/dev/full": [
-        "tests/test_cli_outputs.py::test_outputs_that_are_no_plain_files_are_refused",
-        "tests/test_cli_outputs.py::test_library_outputs_that_are_no_plain_files_are_refused",
+        "tests/cli/test_outputs.py::test_outputs_that_are_no_plain_files_are_refused",
+        "tests/cli/test_outputs.py::test_library_outputs_that_are_no_plain_files_are_refused",
     ],
-    "/proc": ["tests/test_cli_models.py::test_too_little_memory_is_one_sentence"],  # a limit that only Linux holds to
+    "/proc": [
+        "tests/cli/test_resources.py::test_too_little_memory_is_one_sentence"
+    ],  # a limit that only Linux holds to
 }
 collect_ignore_glob = [
     pattern for package, files in FILES_THAT_NEED.items() if not is_installed(package) for pattern in files
 ]
 # The longest tests, over five seconds each, which start first: no worker is left with one of them at the end.
 LONGEST = [
-    "tests/guarantees/test_default_recipe.py::test_each_row_counts_with_its_own_error[small]",
     "tests/guarantees/test_effect.py::test_eiv_covers_the_truth[6]",
+    "tests/guarantees/test_default_recipe.py::test_each_row_counts_with_its_own_error[small]",
     "tests/test_readme.py::test_python_blocks_run_in_order[quick]",
     "tests/guarantees/test_default_recipe.py::test_the_curve_is_not_flattened_where_the_true_inputs_are_normal[small]",
+    "tests/cli/test_signals.py::test_workers_end_with_a_reproduction[SIGHUP-True]",
+    "tests/cli/test_signals.py::test_workers_end_with_a_reproduction[SIGKILL-False]",
     "tests/test_readme.py::test_commands_run_in_order",
-    "tests/paper/test_run.py::test_killed_in_the_middle_the_tables_are_those_of_an_undisturbed_run",
-    "tests/test_cli_models.py::test_interrupted[predict]",
-    "tests/studies/test_coverage.py::test_a_small_study",
+    "tests/training/test_recipes.py::test_labels_that_are_noise_alone_are_covered",
     "tests/posteriors/test_linearised_laplace.py::test_with_many_directions_it_is_that_of_all_weights",
-    "tests/studies/test_coverage_page.py::test_the_page_needs_nothing_from_elsewhere",
+    "tests/experiments/paper/test_report.py::test_the_page_needs_nothing_from_elsewhere",
 ]
 
 
@@ -98,8 +93,10 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if (name := item.nodeid.partition("[")[0]) in missing:
             item.add_marker(pytest.mark.skip(reason=f"needs {missing[name]}"))
-        inside = item.path.is_relative_to(TESTS)
-        if not inside or item.path.relative_to(TESTS).parts[0] not in _NOT_NUMERICAL:
+        places = {
+            path.relative_to(TESTS).as_posix() for path in (item.path, *item.path.parents) if TESTS in path.parents
+        }
+        if not places & _NOT_NUMERICAL:
             item.add_marker("numerical")
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SECONDS_OF_SLOW))
@@ -147,6 +144,61 @@ def made_up_run(tmp_path_factory):
 
 
 @pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the command line in this process: exit status, what went to stdout, what went to stderr."""
+    from eiv import cli  # noqa: PLC0415  (needs an extra)
+
+    def run(*arguments, width=200):
+        monkeypatch.setattr(sys, "argv", ["eiv", *map(str, arguments)])
+        for console in (cli.console, cli.errors):
+            monkeypatch.setattr(console, "_width", width)
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        captured = capsys.readouterr()
+        return ended.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a table, in which the commands run."""
+    rows().to_csv(tmp_path / "d.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def fits():
+    """What `eiv fit` writes, by its options and table: always the same bytes, so one fit serves all tests."""
+    return {}
+
+
+@pytest.fixture
+def model(folder, run, fits):
+    """The same with a model."""
+    options = (*FIT, *QUICK)
+    if options not in fits:
+        status, _, err = run("fit", "d.csv", *options, "-o", "m.eiv")
+        assert (status, err) == (0, "")
+        fits[options] = (folder / "m.eiv").read_bytes()
+    (folder / "m.eiv").write_bytes(fits[options])
+    return folder
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    """A network of our own, an empty cache and no EIV_DATA."""
+    server = Server()
+    monkeypatch.setenv("EIV_MIRROR", server.url)
+    monkeypatch.setenv("EIV_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("EIV_DATA", raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    yield server
+    server.close()
+
+
+@pytest.fixture
 def unrendered(monkeypatch):
     """Figures are drawn, and their files hold a dot: for pages whose words are tested, which takes half of the time."""
     dots = {"svg": b'<svg xmlns="http://www.w3.org/2000/svg"/>', "png": b"\x89PNG"}
@@ -160,6 +212,12 @@ def without_workers(monkeypatch):
     monkeypatch.setattr(
         "eiv.experiments.runs.joblib.Parallel", lambda **options: lambda jobs: (f(*a, **k) for f, a, k in jobs)
     )
+
+
+@pytest.fixture
+def few_zetas(monkeypatch):
+    """Laplace's information from a sixteenth of the zetas, where a test compares two fits and not the integral."""
+    monkeypatch.setattr("eiv.posteriors.last_layer_laplace._ZETAS", 16)
 
 
 @pytest.fixture
@@ -194,17 +252,3 @@ def browser(tmp_path_factory):
     driver = webdriver.Chrome(options=options, service=service)
     yield driver
     driver.quit()
-
-
-def small_posterior(n_networks=2, n_inputs=1, n_outputs=1, dropout=0.2, dtype=torch.float32, hidden_units=8):
-    """Bernoulli dropout on small networks of the paper's kind."""
-    seeds = SeedSequence(0).spawn(n_networks)
-    stack = NetworkStack(
-        lambda: paper_network(n_inputs, n_outputs, hidden_units, dropout=dropout),
-        n_inputs,
-        n_outputs,
-        seeds,
-        CPU,
-        dtype,
-    )
-    return BernoulliDropout(stack, weight_penalty=10.0)

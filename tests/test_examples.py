@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from eiv.io.modelfile import read_header
-from test_cli import run  # noqa: F401  (a fixture)
 
 FOLDER = Path(__file__).parents[1] / "examples"
 
@@ -35,7 +34,7 @@ def test_the_law_is_the_known_one(humidity):
     assert humidity.mixing_ratio(20.0, 100.0, 1013.25) == pytest.approx(14.7, abs=0.05)
 
 
-def test_the_truth_is_found_again(humidity, run, tmp_path, monkeypatch):  # noqa: F811
+def test_the_truth_is_found_again(humidity, run, tmp_path, monkeypatch):
     shutil.copytree(FOLDER, tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     quick = ("--set", "network=cosine", "--set", "hidden_units=96", "--no-refit")

@@ -1,5 +1,6 @@
 """The order in which workers take up the tests (`conftest.py`)."""
 
+import re
 from collections import Counter
 from itertools import chain
 from types import SimpleNamespace
@@ -11,8 +12,10 @@ from conftest import FILES_THAT_NEED, LONGEST, TESTS, TESTS_THAT_NEED, dealt_out
 
 def test_tests_that_are_named_are_there():
     for name in chain(LONGEST, *TESTS_THAT_NEED.values()):
-        file, _, test = name.removeprefix("tests/").partition("::")
-        assert f"def {test.partition('[')[0]}(" in (TESTS / file).read_text(encoding="utf-8"), name
+        file, test, values = re.fullmatch(r"tests/(.*)::(\w+)(?:\[(.*)\])?", name).groups()
+        text = (TESTS / file).read_text(encoding="utf-8")
+        assert f"def {test}(" in text, name
+        assert all(value in text for value in (values or "").split("-")), name
     for pattern in chain(*FILES_THAT_NEED.values()):
         assert list(TESTS.glob(pattern)), pattern
 

@@ -14,7 +14,7 @@ from eiv import EiVRegressor, MixturePrior, ModelFileError
 from eiv.io.modelfile import read_header
 from eiv.io.modelfile.container import complaints
 from eiv.report.provenance import header_lines
-from test_modelfile import forged
+from forging import forged
 
 FOLDER = tempfile.TemporaryDirectory()
 X = np.random.default_rng(0).normal(size=(30, 2))

@@ -8,12 +8,12 @@ import torch
 from numpy.random import SeedSequence
 from torch.distributions import Normal
 
-from conftest import CPU
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
 from eiv.inputs import ZETA_DRAWS, MixturePrior, ZetaDraws, ZetaNormal
 from eiv.likelihoods import NormalLikelihood
 from eiv.training.objective import bound
+from smallnets import CPU
 
 N_ROWS, SLOPES = 300, torch.tensor([1.5, -0.8], dtype=torch.float64)
 RULES = ("gauss_hermite", "interpolated")

@@ -1,5 +1,7 @@
 """Learned input priors against closed forms, known densities, and the coverage of the true inputs."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -114,14 +116,20 @@ def test_constant_and_exact_columns():
 CORRELATED = torch.tensor([[0.09, 0.04], [0.04, 0.04]], dtype=DOUBLE)
 
 
+@cache
+def without_constant_columns(n_features):
+    """Rows, their errors, and the posterior of the true inputs."""
+    x = torch.cat([two_peaks(600)[1], 2 * normals(600, 1)], dim=1)[:, :n_features]
+    errors = torch.tensor([[0.3, 0.5]], dtype=DOUBLE)[:, :n_features]
+    return x, errors, LearnedPrior().fit(x, errors).posterior(x, errors)
+
+
 @pytest.mark.parametrize("value", [7.0, 0.1, 0.0, -1e6, 1e200])
 @pytest.mark.parametrize("error", [0.0, 0.5])
 @pytest.mark.parametrize("n_features", [1, 2])
 def test_a_constant_column_moves_nothing(n_features, error, value):
     """The others have the posterior that they have without it, whatever it is for new rows, and it keeps its error."""
-    x = torch.cat([two_peaks(600)[1], 2 * normals(600, 1)], dim=1)[:, :n_features]
-    errors = torch.tensor([[0.3, 0.5]], dtype=DOUBLE)[:, :n_features]
-    alone = LearnedPrior().fit(x, errors).posterior(x, errors)
+    x, errors, alone = without_constant_columns(n_features)
     column = torch.full((600, 1), value, dtype=DOUBLE)
     wide_errors = torch.cat([errors, torch.full((1, 1), error, dtype=DOUBLE)], dim=1)
     prior = LearnedPrior().fit(torch.cat([x, column], dim=1), wide_errors)

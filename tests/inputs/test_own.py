@@ -192,6 +192,7 @@ class Behind(ZetaPosterior):
         return self.inner.draw(noise)
 
 
+@pytest.mark.usefixtures("few_zetas")
 @pytest.mark.parametrize("posterior", ["bernoulli_dropout", "linearised_laplace", "ensemble", "swag"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_a_fit_and_its_predictions_draw_from_it(line, posterior, dtype):

@@ -8,7 +8,6 @@ from student_t import StudentT
 from torch import nn
 from torch.distributions import StudentT as TorchStudentT
 
-from conftest import CPU, small_posterior
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaNormal
@@ -19,6 +18,7 @@ from eiv.posteriors import BernoulliDropout, LastLayerLaplace, MeanField, PointP
 from eiv.training import Schedule, train
 from eiv.training.diagnostics import zeta_diagnostics
 from eiv.training.objective import bound
+from smallnets import CPU, small_posterior
 
 S, N_ROWS, N_ZETA, N_OUTPUTS = 2, 6, 8, 3
 F64 = torch.float64
@@ -360,7 +360,7 @@ class Line(PointPosterior):
 
 @pytest.mark.parametrize("make", [StudentT, NormalLikelihood])
 def test_the_diagnostics_ask_the_likelihood(make):
-    """Effective sample size of two zetas by a sum over a grid of pairs: as in `tests/test_diagnostics.py`."""
+    """Effective sample size of two zetas by a sum over a grid of pairs: as in `tests/training/test_diagnostics.py`."""
     x = torch.zeros(2, 3000, 1, dtype=F64)
     rows = Rows(ZetaNormal(x, torch.full((2, 1, 1), 0.4, dtype=F64)), x + 0.7)
     likelihood, posterior = make(torch.full((2, 1), 0.6, dtype=F64)), Line(small_posterior(2, dtype=F64).stack, 1.0)

@@ -5,12 +5,12 @@ import pytest
 import torch
 from numpy.random import SeedSequence
 
-from conftest import CPU, small_posterior
 from eiv import EiVRegressor
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaNormal
 from eiv.likelihoods import NOISE_RULES, ByBound, ByError, NoiseRule, NormalLikelihood
 from eiv.posteriors import PointPosterior
+from smallnets import CPU, small_posterior
 
 SLOPES, X_ERR, Y_NOISE = torch.tensor([1.0, 2.0], dtype=torch.float64), 0.3, 0.5
 SEEDS = SeedSequence(0).spawn(2)

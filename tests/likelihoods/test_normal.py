@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.distributions import Normal
 
-from conftest import CPU
 from eiv.likelihoods import NOISE_RULES, NoiseRule, NormalLikelihood
 from eiv.training.objective import bound
+from smallnets import CPU
 
 
 def test_several_outputs_have_a_noise_each(dtype):

@@ -5,7 +5,6 @@ import torch
 from numpy.random import SeedSequence
 from torch import nn
 
-from conftest import CPU
 from eiv import EiVRegressor
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaNormal
@@ -14,6 +13,7 @@ from eiv.networks import NetworkStack, paper_network
 from eiv.networks.mlp import fast_stack
 from eiv.posteriors import FAMILIES
 from eiv.training import Schedule, train
+from smallnets import CPU
 
 NAMES = tuple(FAMILIES)
 SEEDS = SeedSequence(0).spawn(3)

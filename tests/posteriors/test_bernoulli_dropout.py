@@ -7,10 +7,10 @@ from families import Linear, shrinkage, small, weights_of
 from numpy.random import SeedSequence
 from torch import nn
 
-from conftest import CPU, small_posterior
 from eiv.engine.streams import Streams
 from eiv.networks import NetworkStack
 from eiv.posteriors import BernoulliDropout
+from smallnets import CPU, small_posterior
 
 
 def streams(n_networks=2, dtype=torch.float32):

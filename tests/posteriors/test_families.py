@@ -17,6 +17,7 @@ from eiv.networks.mlp import MLPStack
 from eiv.posteriors import FAMILIES, PointPosterior, WeightPosterior
 from eiv.training.objective import bound, loss
 
+pytestmark = pytest.mark.usefixtures("few_zetas")
 every_family = pytest.mark.parametrize("name", NAMES)
 AT_THE_END = ("last_layer_laplace", "linearised_laplace", "swag")  # points before the end of training
 OWN_DRAWS = ("bernoulli_dropout", "gaussian_dropout", "variational_dropout", "concrete_dropout")

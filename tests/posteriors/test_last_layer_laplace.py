@@ -6,13 +6,13 @@ from numpy.random import SeedSequence
 from torch import nn
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from conftest import CPU
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaNormal
 from eiv.likelihoods import NormalLikelihood
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import LastLayerLaplace
+from smallnets import CPU
 
 F64 = torch.float64
 

@@ -7,13 +7,13 @@ from torch import nn
 from torch.distributions import MultivariateNormal, kl_divergence
 from torch.func import functional_call, jacrev, jvp
 
-from conftest import CPU
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaNormal
 from eiv.likelihoods import NormalLikelihood
 from eiv.networks import NetworkStack, paper_network
 from eiv.posteriors import LastLayerLaplace, LinearisedLaplace
+from smallnets import CPU
 
 F64 = torch.float64
 SEEDS = SeedSequence(0).spawn(2)

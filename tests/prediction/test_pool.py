@@ -7,7 +7,6 @@ import pytest
 import torch
 from numpy.random import SeedSequence
 
-from conftest import small_posterior
 from eiv import EiVRegressor
 from eiv.inputs import ZetaNormal
 from eiv.posteriors import PointPosterior, Spread
@@ -15,6 +14,7 @@ from eiv.prediction.budget import BudgetSampler
 from eiv.prediction.decomposition import conditional_moments, literal_moments, unbiased_moments
 from eiv.prediction.matching import by_share
 from eiv.prediction.sampling import BlockSampler, LiteralSampler
+from smallnets import small_posterior
 
 N = 4000  # small predictions
 POOL = torch.tensor([0.9, 0.1], dtype=torch.float64)

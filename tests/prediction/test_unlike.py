@@ -17,8 +17,8 @@ from eiv import (
     UnlikeRowsWarning,
     fit_splits,
 )
+from forging import forged
 from test_golden import MODELS
-from test_modelfile import forged
 
 FAST = {"recipe": "paper", "hidden_units": 8, "n_hidden": 2, "epochs": 2, "n_theta": 4, "random_state": 0}
 FAR = np.array([[0.1, -0.2], [0.3, 12.0], [-0.5, 0.4]])

@@ -10,6 +10,7 @@ from eiv.posteriors import FAMILIES
 from eiv.training.fitting import Spec, Table, fit_stack
 from test_extending import CommonFactor
 
+pytestmark = pytest.mark.usefixtures("few_zetas")
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(-1, 1, (40, 2))
 Y = np.sin(2 * X[:, :1]) + X[:, 1:] ** 2 + 0.1 * RANDOM.standard_normal((40, 1))

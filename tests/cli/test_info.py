@@ -1,0 +1,63 @@
+"""`eiv info`: what a model file says of itself, and what is said of a bad one."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from commands import rows
+from eiv import EiVRegressor
+from eiv.io.modelfile import read_header
+from forging import altered, forged
+
+
+def test_info(model, run):
+    status, out, _ = run("info", "m.eiv")
+    assert status == 0
+    for words in ("eiv 0.", "length, temp", "mass", "column temp_err", "3 epochs", "of 8 units", "recipe=", "rmse"):
+        assert words in out
+    assert re.search(r"│ seed +│ 0 +│", out), "the seed that was told, not the one of this network"
+    assert "random_state" not in out
+    status, out, _ = run("info", "m.eiv", "--json")
+    assert json.loads(out) == read_header("m.eiv")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda inner, header: inner["notes"].update(x_err={"length": 3}),
+        lambda inner, header: inner["settings"].pop("module"),
+        lambda inner, header: inner["settings"].update(recipe="no such"),
+        lambda inner, header: inner["training"].pop("y_noise"),
+    ],
+)
+def test_info_on_a_forged_file_is_one_sentence(model, run, change):
+    (model / "bad.eiv").write_bytes(forged((model / "m.eiv").read_bytes(), lambda *parts: change(*parts) and None))
+    status, out, err = run("info", "bad.eiv")
+    assert (status, out) == (2, "")
+    assert err.startswith("error: bad.eiv is not a model that eiv")
+
+
+def test_info_refuses_what_predict_does(model, run):
+    whole = (model / "m.eiv").read_bytes()
+    for name, size in (("network/0.bias", 8), ("likelihood/y_noise", 1)):
+        (model / "bad.eiv").write_bytes(altered(whole, name, np.full(size, np.nan, np.float32)))
+        said = run("predict", "bad.eiv", "d.csv", "-o", "p.csv")
+        assert said[0] == 2
+        assert run("info", "bad.eiv") == said
+        assert run("info", "bad.eiv", "--json") == said
+
+
+def test_info_of_a_model_with_a_network_of_its_own(folder, run):
+    table = rows()[["length", "temp", "mass"]]
+    settings = {"epochs": 2, "n_theta": 10, "recipe": "paper", "posterior": "swag"}
+    own = EiVRegressor(0.1, module=torch.nn.Linear, **settings).fit(table[["length", "temp"]], table.mass)
+    own.save("m.eiv")
+    assert run("info", "m.eiv")[0] == 0
+    Path("bad.eiv").write_bytes(altered(Path("m.eiv").read_bytes(), "network/bias", np.full(1, np.nan, np.float32)))
+    status, _, err = run("info", "bad.eiv")
+    assert status == 2
+    assert err.endswith("can read: some of its weights are not finite numbers\n")
