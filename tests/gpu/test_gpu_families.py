@@ -313,7 +313,7 @@ def test_information(family, inputs, network, kind):
         likelihood = NormalLikelihood(torch.tensor([[0.1, 0.2], [0.05, 0.1]], device=device, dtype=dtype))
         with matmul_precision(device, "auto"):
             posterior.finish(Rows(zetas, labels.to(device, dtype)), likelihood, draws, streams)
-        variances.append(posterior.in_double().spread(zetas.mean.double()).variance.cpu())
+        variances.append(posterior.in_double().theta_variance(zetas.mean.double()).variance.cpu())
     found, wanted = variances
     assert ((found - wanted).abs() / wanted).max() < INFORMATION
 

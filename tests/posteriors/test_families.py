@@ -226,9 +226,9 @@ def test_a_family_without_one_of_the_papers_requirements_cannot_be_made(missing)
 def test_the_closed_form_is_there_or_missed(name):
     posterior, zeta = ready(name), torch.randn(3, 6, 2, dtype=torch.float64)
     if posterior.in_closed_form:
-        assert posterior.mean(zeta).shape == posterior.spread(zeta).variance.shape == (3, 6, 1)
+        assert posterior.mean(zeta).shape == posterior.theta_variance(zeta).variance.shape == (3, 6, 1)
         return
-    for missed in (posterior.mean, posterior.spread):
+    for missed in (posterior.mean, posterior.theta_variance):
         with pytest.raises(NotImplementedError, match=f"{type(posterior).__name__} knows no .* in closed form"):
             missed(zeta)
 

@@ -9,7 +9,7 @@ from numpy.random import SeedSequence
 
 from eiv import EiVRegressor
 from eiv.inputs import ZetaNormal
-from eiv.posteriors import PointPosterior, Spread
+from eiv.posteriors import PointPosterior, ThetaVariance
 from eiv.prediction.budget import BudgetSampler
 from eiv.prediction.decomposition import conditional_moments, literal_moments, unbiased_moments
 from eiv.prediction.matching import by_share
@@ -109,10 +109,10 @@ class ApartInClosedForm(Apart):
     def mean(self, zeta):
         return self.means[:, 0] + self.slopes[:, 0] * zeta.sum(-1, keepdim=True)
 
-    def spread(self, zeta, draw=None):
+    def theta_variance(self, zeta, draw=None):
         variance = torch.ones_like(zeta[..., :1])
         moves = None if draw is None else draw["theta"][:, :, None, None].expand(-1, -1, zeta.shape[1], -1)
-        return Spread(variance, moves)
+        return ThetaVariance(variance, moves)
 
 
 def rows(n_inputs=1):

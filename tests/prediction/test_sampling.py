@@ -6,7 +6,7 @@ import torch
 from numpy.random import SeedSequence
 
 from eiv.inputs import MixturePrior, ZetaNormal
-from eiv.posteriors import PointPosterior, Spread
+from eiv.posteriors import PointPosterior, ThetaVariance
 from eiv.prediction.sampling import BlockSampler, LiteralSampler
 from smallnets import small_posterior
 
@@ -119,11 +119,11 @@ class Curved(PointPosterior):
     def mean(self, zeta):
         return self.features(zeta)[..., 1:].sum(-1, keepdim=True)
 
-    def spread(self, zeta, draw=None):
+    def theta_variance(self, zeta, draw=None):
         slopes = self.features(zeta)
         root = torch.linalg.cholesky(self.covariance)
         moves = None if draw is None else torch.einsum("sdi,ji,srj->sdr", draw["w"], root, slopes).unsqueeze(-1)
-        return Spread(((slopes @ root) ** 2).sum(-1, keepdim=True), moves)
+        return ThetaVariance(((slopes @ root) ** 2).sum(-1, keepdim=True), moves)
 
     def evaluate(self, draw, zeta):
         root = torch.linalg.cholesky(self.covariance)
@@ -143,7 +143,7 @@ def test_moments_of_a_curved_function_against_quadrature(closed):
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     weights = torch.tensor(weights / weights.sum())
     zeta = rows.mean + 0.2 * torch.tensor(nodes)  # rows x nodes
-    mean, spread = posterior.mean(zeta[..., None]), posterior.spread(zeta[..., None])
+    mean, spread = posterior.mean(zeta[..., None]), posterior.theta_variance(zeta[..., None])
     m = (mean[..., 0] * weights).sum(1)
     aleatoric = ((mean[..., 0] - m[:, None]) ** 2 * weights).sum(1)
     epistemic = (spread.variance[..., 0] * weights).sum(1)

@@ -165,7 +165,7 @@ def test_zetas_are_not_put_between_the_modes_of_a_prior():
     found = model.predict_distribution(places).epistemic
     zetas = model.model_.zeta_posterior(places, np.full((1, 2), 1.5), torch.device("cpu"), torch.float64)
     many = zetas.draw(torch.randn(6, 2000, zetas.n_base, dtype=torch.float64))
-    variance = model.posterior_.in_double().spread(many.flatten(0, 1)[None]).variance.reshape(6, 2000).mean(1)
+    variance = model.posterior_.in_double().theta_variance(many.flatten(0, 1)[None]).variance.reshape(6, 2000).mean(1)
     ratio = found / (variance.sqrt().numpy() * model.model_.y_scaler.scale[0])
     assert ((ratio > 0.7) & (ratio < 1.3)).all()  # was 3.6
 

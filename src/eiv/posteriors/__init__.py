@@ -1,6 +1,6 @@
 """Weight posteriors: one family per file, with the same method names in each."""
 
-from eiv.posteriors.base import PointPosterior, Spread, Theta, WeightDraw, WeightPosterior
+from eiv.posteriors.base import PointPosterior, Theta, ThetaVariance, WeightDraw, WeightPosterior
 from eiv.posteriors.bernoulli_dropout import BernoulliDropout
 from eiv.posteriors.concrete_dropout import ConcreteDropout
 from eiv.posteriors.ensemble import Ensemble
@@ -22,8 +22,8 @@ __all__ = [
     "LinearisedLaplace",
     "MeanField",
     "PointPosterior",
-    "Spread",
     "Theta",
+    "ThetaVariance",
     "VariationalDropout",
     "WeightDraw",
     "WeightPosterior",

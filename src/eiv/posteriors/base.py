@@ -17,7 +17,7 @@ from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
 
-__all__ = ["PointPosterior", "Spread", "Theta", "WeightDraw", "WeightPosterior"]
+__all__ = ["PointPosterior", "Theta", "ThetaVariance", "WeightDraw", "WeightPosterior"]
 
 WeightDraw = dict[str, Tensor]
 """The random numbers behind D draws of theta for each of S networks: `{name: S x D x shape}`."""
@@ -41,7 +41,7 @@ class Theta(NamedTuple):
     parameters: dict[str, Tensor]
 
 
-class Spread(NamedTuple):
+class ThetaVariance(NamedTuple):
     r"""The variance of f over theta at given zetas in closed form, and the deviations of single draws from the mean.
 
     .. math:: \mathrm{Var}_\theta f_\theta(\zeta), \qquad f_{\theta_d}(\zeta) - \mathrm{E}_\theta f_\theta(\zeta)
@@ -51,7 +51,7 @@ class Spread(NamedTuple):
         moves: f under each draw of the weights minus the mean, `S x D x R x n_y`; None without draws.
 
     Examples:
-        >>> Spread(variance=torch.ones(2, 40, 1)).moves is None
+        >>> ThetaVariance(variance=torch.ones(2, 40, 1)).moves is None
         True
 
     """
@@ -82,14 +82,14 @@ class WeightPosterior(ABC):
         shares_draws: True where the rows of a minibatch share one theta, because one theta per row would cost too
             much; else every row has its own. The zetas of a row share one theta in either case.
         trains_a_point: whether theta is a point during training, and varies only after it.
-        spreads_by_noise: whether the covariance of theta depends on sigma_y; `finish` may then be called again for
+        depends_on_noise: whether the covariance of theta depends on sigma_y; `finish` may then be called again for
             another sigma_y.
         signed_masks: whether masks may be negative.
         by_hand: whether hand-written passes evaluate its draws in training. They can where a draw is a set of masks, or
             one theta for all rows. Other families use autograd.
         fewest_networks: the number of networks that a model needs for its weights to vary.
 
-    A family with the mean and variance of f over theta in closed form computes them in `mean` and `spread`, and
+    A family with the mean and variance of f over theta in closed form computes them in `mean` and `theta_variance`, and
     returns True from `in_closed_form`. Its predictions then have no Monte Carlo error from the weights.
 
     Examples:
@@ -101,7 +101,7 @@ class WeightPosterior(ABC):
 
     shares_draws = False
     trains_a_point = False
-    spreads_by_noise = False
+    depends_on_noise = False
     signed_masks = False
     by_hand = False
     fewest_networks = 1
@@ -207,14 +207,14 @@ class WeightPosterior(ABC):
 
     @property
     def in_closed_form(self) -> bool:
-        """Whether `mean` and `spread` are known, for instance because f is linear in the weights that vary."""
+        """Whether `mean` and `theta_variance` are known, for instance because f is linear in the weights that vary."""
         return False
 
     def mean(self, zeta: Tensor) -> Tensor:
         """E f over theta at `zeta`, `S x R x n_x`, where it is known in closed form: `S x R x n_y`."""
         raise NotImplementedError(f"{type(self).__name__} knows no mean over theta in closed form.")
 
-    def spread(self, zeta: Tensor, draw: WeightDraw | None = None) -> Spread:
+    def theta_variance(self, zeta: Tensor, draw: WeightDraw | None = None) -> ThetaVariance:
         """Var f over theta at `zeta`, `S x R x n_x`, in closed form, and f under each draw minus the mean of f."""
         raise NotImplementedError(f"{type(self).__name__} knows no variance over theta in closed form.")
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from eiv.engine.pooling import beside
 from eiv.engine.streams import Streams
-from eiv.posteriors.base import PointPosterior, Spread, WeightDraw, sum_of_squares
+from eiv.posteriors.base import PointPosterior, ThetaVariance, WeightDraw, sum_of_squares
 
 __all__ = ["Ensemble"]
 
@@ -80,10 +80,10 @@ class Ensemble(PointPosterior):
         """The output of each member at `zeta`, `S x R x n_x`: `S x R x n_y`."""
         return super().evaluate({}, zeta.unsqueeze(1)).squeeze(1)
 
-    def spread(self, zeta: Tensor, draw: WeightDraw | None = None) -> Spread:
+    def theta_variance(self, zeta: Tensor, draw: WeightDraw | None = None) -> ThetaVariance:
         """Zero variance, and zero deviation for a single draw, since a member is a point."""
         nothing = zeta.new_zeros(*zeta.shape[:2], self.stack.n_outputs)
-        return Spread(nothing, None if draw is None else nothing.unsqueeze(1))
+        return ThetaVariance(nothing, None if draw is None else nothing.unsqueeze(1))
 
     @property
     def anchors(self) -> list[Tensor]:

@@ -16,7 +16,7 @@ from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
 from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
-from eiv.posteriors.base import PointPosterior, Spread, WeightDraw
+from eiv.posteriors.base import PointPosterior, ThetaVariance, WeightDraw
 
 __all__ = ["LastLayerLaplace"]
 
@@ -97,7 +97,7 @@ class LastLayerLaplace(PointPosterior):
     by_hand = True
     shares_draws = True
     trains_a_point = True
-    spreads_by_noise = True
+    depends_on_noise = True
 
     def __init__(self, stack: NetworkStack, weight_penalty: float | Tensor) -> None:
         super().__init__(stack, weight_penalty)
@@ -174,7 +174,7 @@ class LastLayerLaplace(PointPosterior):
         return super().evaluate({}, zeta.unsqueeze(1)).squeeze(1)
 
     @torch.no_grad()
-    def spread(self, zeta: Tensor, draw: WeightDraw | None = None) -> Spread:
+    def theta_variance(self, zeta: Tensor, draw: WeightDraw | None = None) -> ThetaVariance:
         r"""Var f over theta at `zeta`, `S x R x n_x`, and f under each draw minus its mean.
 
         .. math:: \mathrm{Var}_\theta f = J C J^T, \qquad J (\theta_d - \hat\theta), \qquad
@@ -187,7 +187,7 @@ class LastLayerLaplace(PointPosterior):
         found = [exact._over_theta(part, moves) for part in parts]
         variance = torch.cat([part.variance for part in found], dim=1)
         of_draws = [part.moves for part in found if part.moves is not None]
-        return Spread(variance, torch.cat(of_draws, dim=2) if of_draws else None)
+        return ThetaVariance(variance, torch.cat(of_draws, dim=2) if of_draws else None)
 
     def kl(self) -> Tensor:
         """The penalty of the MAP estimate, `S`; after training, plus the terms of the normal distribution."""
@@ -212,13 +212,13 @@ class LastLayerLaplace(PointPosterior):
         root = self.kept["root"]
         return draw["head"].to(root.dtype) @ root.mT
 
-    def _over_theta(self, zeta: Tensor, moves: Tensor | None) -> Spread:
-        """As `spread`, for `zeta` of `S x 1 x R x n_x` and `moves` of the weights, `S x D x n_w`."""
+    def _over_theta(self, zeta: Tensor, moves: Tensor | None) -> ThetaVariance:
+        """As `theta_variance`, for `zeta` of `S x 1 x R x n_x` and `moves` of the weights, `S x D x n_w`."""
         slopes = self._slopes_by_output(self._features(zeta))  # S x R x n_y x n_w
         flat = slopes.flatten(1, 2)
         scaled = torch.matmul(flat, self.kept["root"]).view_as(slopes)
         variance = torch.linalg.vecdot(scaled, scaled)
-        return Spread(variance, None if moves is None else (moves @ flat.mT).unflatten(2, variance.shape[1:]))
+        return ThetaVariance(variance, None if moves is None else (moves @ flat.mT).unflatten(2, variance.shape[1:]))
 
     @staticmethod
     def _slopes_by_output(features: Features) -> Tensor:

@@ -16,7 +16,7 @@ from eiv.inputs.draws import ZetaDraws
 from eiv.inputs.nodes import nearest_nodes, nodes_of_rule
 from eiv.inputs.zeta import ZetaPosterior
 from eiv.networks.stack import values_at_once
-from eiv.posteriors import Spread, WeightDraw, WeightPosterior
+from eiv.posteriors import ThetaVariance, WeightDraw, WeightPosterior
 from eiv.prediction.decomposition import Moments, conditional_moments, literal_moments, unbiased_moments
 from eiv.prediction.matching import by_share, evenly, matched_draws, matched_nodes, matched_noise, matched_zetas
 
@@ -228,10 +228,10 @@ def _mean(posterior: WeightPosterior, zeta: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _over_theta(posterior: WeightPosterior, zeta: Tensor, draw: WeightDraw | None) -> Spread:
+def _over_theta(posterior: WeightPosterior, zeta: Tensor, draw: WeightDraw | None) -> ThetaVariance:
     """Var f over theta at `zeta`, `rows x n_x`, and what draws add, in float64."""
-    found = posterior.spread(zeta.expand(posterior.stack.n_networks, -1, -1), draw)
-    return Spread(found.variance.double(), None if found.moves is None else found.moves.double())
+    found = posterior.theta_variance(zeta.expand(posterior.stack.n_networks, -1, -1), draw)
+    return ThetaVariance(found.variance.double(), None if found.moves is None else found.moves.double())
 
 
 class LiteralSampler:

@@ -237,7 +237,7 @@ def _finish(
     depends on sigma_y in turn, and grows with it, log sigma_y goes half the way each of three times.
     """
     posterior.finish(learned, likelihood, draws, streams)
-    if not posterior.spreads_by_noise or not likelihood.splits_error or judged is learned:
+    if not posterior.depends_on_noise or not likelihood.splits_error or judged is learned:
         return likelihood
     for _ in range(_SPLITS):
         epistemic = _epistemic(posterior, judged.inputs, streams)
