@@ -361,6 +361,15 @@ def test_errors_that_the_labels_contradict_are_taken_as_less(factor):
         np.testing.assert_allclose(model.predict(X, X_err=0.75), alone.predict(X), rtol=1e-6)
 
 
+def test_splits_of_a_table_are_warned_about_once(monkeypatch):
+    monkeypatch.setattr(choosing, "evidence_with", lambda spec, table: 100.0)
+    X, y, _, _ = table(60, 2)
+    model = EiVRegressor(0.4, **COSINE | {"hidden_units": 16}, x_err_factor=1.0)
+    with pytest.warns(SuspiciousErrorWarning, match="contradict the errors of X") as caught:
+        fit_splits(model, X, y, [np.arange(30), np.arange(60)])
+    assert sum("contradict" in str(each.message) for each in caught) == 1
+
+
 def test_errors_that_are_right_are_not_warned_about(recwarn):
     EiVRegressor(0.4, **COSINE).fit(*table(300, 2)[:2])
     assert not recwarn.list
@@ -452,7 +461,7 @@ def trial(candidates, monkeypatch):
 
         monkeypatch.setattr(choosing, "_MOST_ROWS", 60)
         monkeypatch.setattr(choosing, "fit_stack", fake)
-        monkeypatch.setattr(choosing, "_borne_out", lambda spec, table, model: model)
+        monkeypatch.setattr(choosing, "_borne_out", lambda spec, table, model: (model, ""))
         monkeypatch.setattr(choosing, "_log_densities", lambda model, rows: densities(model.settings, len(rows.x)))
         X, y, _, _ = table(200, 2)
         seen = []

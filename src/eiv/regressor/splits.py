@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,7 +57,7 @@ def fit_splits(
 
     """
     models, tables = _of_splits(model, X, y, splits, X_err, y_err)
-    sizes = sorted({len(table.x) for table in tables})
+    sizes, said = sorted({len(table.x) for table in tables}), set[type[Warning]]()
     for done, n_rows in enumerate(sizes):
         chosen = [i for i, table in enumerate(tables) if len(table.x) == n_rows]
 
@@ -63,12 +65,25 @@ def fit_splits(
             if on_progress is not None:
                 on_progress((done + share) / len(sizes))
 
-        found = fit_models([models[i]._spec() for i in chosen], [tables[i] for i in chosen], report)  # noqa: SLF001
+        with _one_warning_of_a_kind(said):
+            found = fit_models([models[i]._spec() for i in chosen], [tables[i] for i in chosen], report)  # noqa: SLF001
         for i, fitted_model in zip(chosen, found, strict=True):
             models[i].model_ = fitted_model
     if model.epochs is None:
         warn_of_missed_curves([each.model_ for each in models], tables, stacklevel=2)
     return models
+
+
+@contextlib.contextmanager
+def _one_warning_of_a_kind(said: set[type[Warning]]) -> Iterator[None]:
+    """Pass on the last warning of each category that is not in `said` yet: fits of one table warn of the same."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for category, message in {each.category: each.message for each in caught}.items():
+        if category not in said:
+            warnings.warn(message, category, stacklevel=4)
+    said.update(each.category for each in caught)
 
 
 def _of_splits(

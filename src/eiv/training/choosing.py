@@ -35,7 +35,10 @@ def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Prog
         parts = [_part(on_progress, i, len(specs)) for i in range(len(specs))]
         return [_by_trial(*each) for each in zip(specs, tables, parts, strict=True)]
     models = fit_stack(specs, tables, on_progress)
-    return [_borne_out(*parts) for parts in zip(specs, tables, models, strict=True)]
+    found = [_borne_out(*parts) for parts in zip(specs, tables, models, strict=True)]
+    if words := [words for _, words in found if words]:
+        _warn(words[-1])  # which is that of all rows, where the others have some of them
+    return [model for model, _ in found]
 
 
 def _by_trial(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
@@ -61,7 +64,7 @@ def _by_trial(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
         gain = _log_densities(ignoring, held_out) - _log_densities(best, held_out)
         if gain.mean() - _SURE * gain.std() / len(gain) ** 0.5 > _CLEARLY:
             why = f"with these {_size(0.0)}, labels of rows held out are more probable, each by {gain.mean():.0%}"
-            _warn_of_errors(why, 0.0, True)
+            _warn(_words_on_errors(why, 0.0))
             return ignoring
     return best
 
@@ -78,33 +81,41 @@ def _log_densities(model: FittedModel, table: Table) -> Array:
     return np.asarray(stats.norm.logpdf(y, found.mean, found.total))
 
 
-def _borne_out(spec: Spec, table: Table, model: FittedModel) -> FittedModel:
-    """The model, or where its labels contradict the stated errors that with less of them which they favour."""
+def _borne_out(spec: Spec, table: Table, model: FittedModel) -> tuple[FittedModel, str]:
+    """The model and no words, or where the labels contradict the stated errors the model with those that they favour.
+
+    The second are the words of a warning.
+    """
     stated = model.record.evidence
     if stated is None or not table.n_noisy or not model.settings.x_err_factor:
-        return model
+        return model, ""
     found = _evidence(spec, table, _FACTORS)
     if max(found.values()) - stated < _VERY_STRONG:
-        return model
+        return model, ""
     found |= _evidence(spec, table, _BETWEEN)
     factor = max(found, key=lambda each: found[each])
-    is_open = spec.arguments.get("x_err_factor") in (None, "auto")
-    why = (
-        f"with these {_size(factor)}, the labels would be more probable, by a factor of e^{found[factor] - stated:.0f}"
-    )
-    _warn_of_errors(why, factor, is_open)
-    return fit_stack([spec.given(x_err_factor=factor)], [table])[0] if is_open else model
+    gain = found[factor] - stated
+    why = f"with these {_size(factor)}, the labels would be more probable, by a factor of e^{gain:.0f}"
+    if spec.arguments.get("x_err_factor") not in (None, "auto"):
+        return model, f"The labels contradict the errors of X: {why}."
+    return fit_stack([spec.given(x_err_factor=factor)], [table])[0], _words_on_errors(why, factor)
 
 
 def _size(factor: float) -> str:
     return f"taken as {factor:g} of what is stated" if factor else "ignored"
 
 
-def _warn_of_errors(why: str, factor: float, is_taken: bool) -> None:
-    taken = f"So they are {_size(factor)}, here and in predictions; x_err_factor=1 takes them as stated. "
+def _words_on_errors(why: str, factor: float) -> str:
+    return (
+        f"The labels contradict the errors of X: {why}. So they are {_size(factor)}, here and in predictions; "
+        "x_err_factor=1 takes them as stated."
+    )
+
+
+def _warn(words: str) -> None:
     warnings.warn(
-        f"The labels contradict the errors of X: {why}. {taken if is_taken else ''}Check their units, and whether they "
-        "are standard deviations, not limits or twice that; errors that several columns share need covariances.",
+        f"{words} Check their units, and whether they are standard deviations, not limits or twice that; errors that "
+        "several columns share need covariances.",
         SuspiciousErrorWarning,
         stacklevel=2,
     )
