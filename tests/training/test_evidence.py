@@ -189,6 +189,12 @@ def table(n_rows=300, n_columns=3, y_noise=0.3, x_err=0.4, seed=0):
     return X, truth + y_noise * random.normal(size=n_rows), zeta, truth
 
 
+@pytest.fixture
+def as_stated(monkeypatch):
+    """Errors are taken as they are stated, without the fits that ask the labels about them."""
+    monkeypatch.setattr(choosing, "_borne_out", lambda spec, table, model: model)
+
+
 @pytest.fixture(scope="module")
 def fitted():
     X, y, _, _ = table()
@@ -228,6 +234,7 @@ def test_predictions_do_not_depend_on_their_company(fitted):
         np.testing.assert_allclose([p.mean[0], p.std[0]], [whole.mean[i], whole.std[i]], rtol=1e-6)
 
 
+@pytest.mark.usefixtures("as_stated")
 def test_two_outputs_two_networks_and_known_errors_of_labels():
     X, y, _, _ = table(150, 2)
     Y = np.column_stack([y, 100 - 20 * y])
@@ -242,6 +249,7 @@ def test_two_outputs_two_networks_and_known_errors_of_labels():
     assert model.y_noise_[0] < without.y_noise_[0]
 
 
+@pytest.mark.usefixtures("as_stated")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -264,6 +272,7 @@ def test_what_a_user_may_choose(arguments):
         np.testing.assert_allclose(model.y_noise_, 0.3, rtol=1e-6)
 
 
+@pytest.mark.usefixtures("as_stated")
 def test_a_posterior_of_zeta_of_one_s_own():
     @dataclasses.dataclass(frozen=True)
     class Uniform(ZetaPosterior):
@@ -280,6 +289,7 @@ def test_a_posterior_of_zeta_of_one_s_own():
     assert rmse(y, model.predict(X)) < np.std(y)
 
 
+@pytest.mark.usefixtures("as_stated")
 @pytest.mark.parametrize("n_rows", [2, 5, 30])
 def test_few_rows(n_rows):
     X, y, _, _ = table(n_rows, 3)
@@ -287,6 +297,7 @@ def test_few_rows(n_rows):
     assert np.isfinite(model.predict_distribution(X).total).all()
 
 
+@pytest.mark.usefixtures("as_stated")
 def test_more_rows_and_cosines_than_the_search_has(monkeypatch):
     monkeypatch.setattr("eiv.training.evidence.search._ROWS", 150)
     monkeypatch.setattr("eiv.training.evidence.fit._SEARCHED", 24)
@@ -313,6 +324,7 @@ def test_what_has_no_meaning_is_refused(arguments, word):
         EiVRegressor(0.4, **({"network": "cosine"} | arguments)).fit(*table(30)[:2])
 
 
+@pytest.mark.usefixtures("as_stated")
 def test_progress_is_reported(capsys):
     EiVRegressor(0.4, **COSINE, verbose=True).fit(*table(60, 2)[:2])
     assert "6/6 rounds" in capsys.readouterr().out
@@ -402,11 +414,11 @@ def test_a_kernel_that_the_rows_rule_out_is_not_in_a_pool(monkeypatch):
         )
 
 
+@pytest.mark.usefixtures("as_stated")
 def test_of_a_large_table_the_network_that_does_better_is_taken(monkeypatch):
     """With the limit of rows at 60: cosines learn from so many, layers from nine tenths, but nothing in one epoch."""
     monkeypatch.setattr(choosing, "_MOST_ROWS", 60)
     monkeypatch.setattr("eiv.training.settings._COSINES", 16)
-    monkeypatch.setattr(choosing, "_borne_out", lambda spec, table, model: model)
     X, y, _, _ = table(200, 2)
     X, fitted, original = X[:, :1], {}, choosing.fit_stack
 
