@@ -22,7 +22,7 @@ class Line(nn.Sequential):
 
 def slope(X, y, X_err=None, **settings):
     """The slope of the line fitted by Algorithm 1 at the true y noise."""
-    recipe = {"epochs": 12, "batch_size": 50, "learning_rate": 1e-2, "weight_penalty": 0.0, "n_theta": 2}
+    recipe = {"epochs": 12, "batch_size": 100, "learning_rate": 1e-2, "weight_penalty": 0.0, "n_theta": 2}
     model = EiVRegressor(
         module=Line,
         n_zeta=16,

@@ -191,6 +191,12 @@ def table(n_rows=300, n_columns=3, y_noise=0.3, x_err=0.4, seed=0):
     return X, truth + y_noise * random.normal(size=n_rows), zeta, truth
 
 
+@pytest.fixture
+def as_stated(monkeypatch):
+    """Errors are taken as they are stated, without the fits that ask the labels about them."""
+    monkeypatch.setattr(choosing, "_borne_out", lambda spec, table, model: (model, ""))
+
+
 @pytest.fixture(scope="module")
 def fitted():
     X, y, _, _ = table()
@@ -230,6 +236,7 @@ def test_predictions_do_not_depend_on_their_company(fitted):
         np.testing.assert_allclose([p.mean[0], p.std[0]], [whole.mean[i], whole.std[i]], rtol=1e-6)
 
 
+@pytest.mark.usefixtures("as_stated")
 def test_two_outputs_two_networks_and_known_errors_of_labels():
     X, y, _, _ = table(150, 2)
     Y = np.column_stack([y, 100 - 20 * y])
@@ -244,6 +251,7 @@ def test_two_outputs_two_networks_and_known_errors_of_labels():
     assert model.y_noise_[0] < without.y_noise_[0]
 
 
+@pytest.mark.usefixtures("as_stated")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -266,6 +274,7 @@ def test_what_a_user_may_choose(arguments):
         np.testing.assert_allclose(model.y_noise_, 0.3, rtol=1e-6)
 
 
+@pytest.mark.usefixtures("as_stated")
 def test_a_posterior_of_zeta_of_one_s_own():
     @dataclasses.dataclass(frozen=True)
     class Uniform(ZetaPosterior):
@@ -282,6 +291,7 @@ def test_a_posterior_of_zeta_of_one_s_own():
     assert rmse(y, model.predict(X)) < np.std(y)
 
 
+@pytest.mark.usefixtures("as_stated")
 @pytest.mark.parametrize("n_rows", [2, 5, 30])
 def test_few_rows(n_rows):
     X, y, _, _ = table(n_rows, 3)
@@ -289,6 +299,7 @@ def test_few_rows(n_rows):
     assert np.isfinite(model.predict_distribution(X).total).all()
 
 
+@pytest.mark.usefixtures("as_stated")
 def test_more_rows_and_cosines_than_the_search_has(monkeypatch):
     monkeypatch.setattr("eiv.training.evidence.search._ROWS", 150)
     monkeypatch.setattr("eiv.training.evidence.fit._SEARCHED", 24)
@@ -315,6 +326,7 @@ def test_what_has_no_meaning_is_refused(arguments, word):
         EiVRegressor(0.4, **({"network": "cosine"} | arguments)).fit(*table(30)[:2])
 
 
+@pytest.mark.usefixtures("as_stated")
 def test_progress_is_reported(capsys):
     EiVRegressor(0.4, **COSINE, verbose=True).fit(*table(60, 2)[:2])
     assert "6/6 rounds" in capsys.readouterr().out
