@@ -24,6 +24,8 @@ from smallnets import CPU
 
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup make test` would have every command ignore it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # `make test &` in a script
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 THREADS = int(os.environ["OMP_NUM_THREADS"])
 torch.set_num_threads(THREADS)
 TESTS = Path(__file__).parent

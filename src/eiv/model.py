@@ -298,8 +298,8 @@ class _PriorOfLike:
 
     def posterior(self, x: Tensor, x_err: Tensor) -> ZetaPosterior:
         zeta = self.cloud.prior.posterior(x, x_err)
-        unlike = torch.from_numpy(self.cloud.likeness(x.numpy(), x_err.numpy()) < self.cloud.level)
-        return zeta.with_flat_prior(unlike, x, x_err) if bool(unlike.any()) else zeta
+        beyond = torch.from_numpy(self.cloud.beyond(x.numpy(), x_err.numpy()))
+        return zeta.with_flat_prior(beyond, x, x_err) if bool(beyond.any()) else zeta
 
 
 def standardised_zetas(prior: InputPrior, scaler: Scaler, x: Array, errors: Array) -> ZetaPosterior:

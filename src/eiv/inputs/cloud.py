@@ -115,6 +115,10 @@ class TrainingCloud:
         found: Array = np.minimum(self._together(x, x_err), np.minimum(1.0, 2 * x.shape[1] * by_column))
         return found
 
+    def beyond(self, x: Array, x_err: Array) -> NDArray[np.bool_]:
+        """Which rows are unlike the training rows in columns that vary: a constant one tells nothing of the others."""
+        return self.likeness(np.where(self._varying, x, self.quantiles[2]), x_err) < self.level
+
     def words(self, x: Array, names: Sequence[str] | None = None) -> str:
         """What sets a row `x`, `n_x`, apart: the column that is farthest beyond its range, if one is."""
         gap, reach = self._beyond_range(x)

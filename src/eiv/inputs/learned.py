@@ -103,7 +103,8 @@ class LearnedPrior:
         x, x_err = x.double().cpu(), x_err.double().cpu()
         varies = x.amin(0) < x.amax(0)
         if not bool(varies.all()):
-            return self._with_constants(x, x_err, varies)
+            few = self.fit(x[:, varies], _of_features(x_err, varies)) if bool(varies.any()) else None
+            return _with_constants(few, x, x_err, varies)
         table = _Standardised.of(*self._some_rows(x, x_err, random))
         return table.prior(self._best(table.x, table.x_err, random), 0)
 
@@ -118,29 +119,20 @@ class LearnedPrior:
         """
         random = torch.Generator().manual_seed(self.random_state)
         x, x_err = x.double().cpu(), x_err.double().cpu()
-        if not bool((x.amin(0) < x.amax(0)).all()):
+        varies = x.amin(0) < x.amax(0)
+        if not bool(varies.any()):
             return [prior] * n_halves
+        if not bool(varies.all()):
+            means, covariances = (torch.as_tensor(part) for part in (prior.means, prior.covariances))
+            few = MixturePrior(prior.weights, means[:, varies].numpy(), _of_features(covariances, varies).numpy())
+            halves = self.halves(few, x[:, varies], _of_features(x_err, varies), n_halves)
+            return [_with_constants(half, x, x_err, varies) for half in halves]
         table = _Standardised.of(*self._some_rows(x, x_err, random))
         orders = torch.stack([torch.randperm(len(table.x), generator=random) for _ in range(n_halves // 2)])
         chosen = torch.stack([orders % 2 == 0, orders % 2 == 1], dim=1).flatten(0, 1)
         full = torch.as_tensor(prior.covariances).ndim == 3
         found = deconvolve(table.x, table.x_err, chosen, table.start(prior), full)
         return [table.prior(found, half) for half in range(n_halves)]
-
-    def _with_constants(self, x: Tensor, x_err: Tensor, varies: Tensor) -> MixturePrior:
-        """The prior where some features are constant: that of the others, and nearly flat for these."""
-        variances = x_err.square() if x_err.ndim == 2 else x_err.diagonal(dim1=-2, dim2=-1)  # (1 or rows) x n_x
-        size = torch.maximum(variances.amax(0), x[0].square())
-        flat = (_FLAT**2 * torch.where(size > 0, size, 1.0)).clamp_max(1e300)  # squares of large values overflow
-        if not bool(varies.any()):
-            return MixturePrior(*(part.numpy() for part in (torch.ones(1).double(), x[:1], flat[None])))
-        others = x_err[:, varies] if x_err.ndim == 2 else x_err[:, varies][:, :, varies]
-        prior = self.fit(x[:, varies], others)
-        learned, place = torch.as_tensor(prior.covariances), torch.eye(len(flat)).double()[varies]  # varying x n_x
-        means = torch.as_tensor(prior.means) @ place + torch.where(varies, 0.0, x[0])
-        rest = torch.where(varies, 0.0, flat)
-        covariances = learned @ place + rest if learned.ndim == 2 else place.T @ learned @ place + rest.diag()
-        return MixturePrior(prior.weights, means.numpy(), covariances.numpy())
 
     def _best(self, x: Tensor, x_err: Tensor, random: torch.Generator) -> Mixtures:
         """The fit to all rows, row 0 of the result, of the structure that does best on held-out rows."""
@@ -172,6 +164,25 @@ class LearnedPrior:
             return x, x_err
         rows = torch.randperm(len(x), generator=random)[:most]
         return x[rows], x_err if len(x_err) == 1 else x_err[rows]
+
+
+def _with_constants(prior: MixturePrior | None, x: Tensor, x_err: Tensor, varies: Tensor) -> MixturePrior:
+    """The prior where some features are constant: that of the others, if there are any, and nearly flat for these."""
+    variances = x_err.square() if x_err.ndim == 2 else x_err.diagonal(dim1=-2, dim2=-1)  # (1 or rows) x n_x
+    size = torch.maximum(variances.amax(0), x[0].square())
+    flat = (_FLAT**2 * torch.where(size > 0, size, 1.0)).clamp_max(1e300)  # squares of large values overflow
+    if prior is None:
+        return MixturePrior(*(part.numpy() for part in (torch.ones(1).double(), x[:1], flat[None])))
+    learned, place = torch.as_tensor(prior.covariances), torch.eye(len(flat)).double()[varies]  # varying x n_x
+    means = torch.as_tensor(prior.means) @ place + torch.where(varies, 0.0, x[0])
+    rest = torch.where(varies, 0.0, flat)
+    covariances = learned @ place + rest if learned.ndim == 2 else place.T @ learned @ place + rest.diag()
+    return MixturePrior(prior.weights, means.numpy(), covariances.numpy())
+
+
+def _of_features(values: Tensor, chosen: Tensor) -> Tensor:
+    """Errors or variances, `... x n_x`, or covariances, `... x n_x x n_x`, of some features."""
+    return values[:, chosen] if values.ndim == 2 else values[:, chosen][:, :, chosen]
 
 
 def _better(small: Mixtures, large: Mixtures, chosen: Tensor) -> Mixtures:

@@ -53,14 +53,8 @@ class Inputs:
 
     @cached_property
     def widths(self) -> Tensor:
-        """Root mean square over rows and components of the standard deviation of each noisy feature, `m`."""
-        return self._variances.mean((0, 1)).sqrt()
-
-    @property
-    def _variances(self) -> Tensor:
-        """Of the noisy features in each component, `rows x C x m`; rows may be 1."""
-        found = self.covariances
-        return found if found.ndim == self.zeta.means.ndim else found.diagonal(dim1=-2, dim2=-1)
+        """The root mean square over the rows of the standard deviation of each noisy feature, `m`."""
+        return self.zeta.std[:, self.noisy].square().mean(0).sqrt()
 
     @cached_property
     def centres(self) -> Tensor:
@@ -70,7 +64,10 @@ class Inputs:
     @cached_property
     def squares(self) -> Tensor:
         """E |zeta|^2, `rows`."""
-        of_components = self.zeta.means.square().sum(-1) + self._variances.sum(-1)
+        variances = self.covariances
+        if variances.ndim > self.zeta.means.ndim:
+            variances = variances.diagonal(dim1=-2, dim2=-1)
+        of_components = self.zeta.means.square().sum(-1) + variances.sum(-1)
         return (self.weights * of_components).sum(-1)
 
     def __len__(self) -> int:
