@@ -361,7 +361,7 @@ def test_many_noisy_features_have_the_other_network():
 def test_errors_that_the_labels_contradict_are_taken_as_less(factor):
     """Errors of three quarters of the spread are stated where there are none: labels scatter by far less."""
     X, y, _, _ = table(150, 2, x_err=0.0)
-    taken = r" So they are .* in predictions" if factor is None else r"\. Check"
+    taken = r" This is done here and in predictions" if factor is None else r"\. Check"
     with pytest.warns(
         SuspiciousErrorWarning, match=rf"The labels contradict the errors of X: .*more probable.*{taken}"
     ):

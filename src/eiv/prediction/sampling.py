@@ -75,10 +75,10 @@ class BlockSampler:
     are placed evenly and matched to the mean and the covariance of its posterior (`eiv.prediction.matching`): for f
     linear in up to 50 features no error is left. Where the family knows mean and variance of f over theta in closed
     form (`WeightPosterior.in_closed_form`), no theta is drawn for the moments, and zetas are nodes of a rule, the same
-    for every seed: G L for the mean over theta, G for the variance, which takes more time and varies less. Draws then
-    add to the mean at each of the G L zetas what thetas of their own move f by at the nearest of the G. For other
-    families the moments come from the analysis of variance within blocks. In either case the draws that are kept are
-    matched to the moments.
+    for every seed: G L for the mean over theta, G for the variance, which takes more time and varies less. Each
+    draw is then the mean at one of the G L zetas plus the deviation of f under one theta at the nearest of the G. For
+    other families the moments come from the analysis of variance within blocks. In either case the draws that are kept
+    are matched to the moments.
 
     Args:
         posterior: q_phi of S networks.

@@ -76,9 +76,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             that make the labels most probable, without steps and without held-out rows; or "auto" (the default):
             "cosine" where 1 to 50 features are noisy and no argument is given that only the other one has; of more than
             3,000 rows, the kind that does better on rows held out.
-        hidden_units: h of the paper's network, 128 by default; cosines of the other, 256 by default, more from 4,000
-            rows on.
-        n_hidden: its number of hidden layers; 4 by default.
+        hidden_units: units of each hidden layer, 128 by default; for network='cosine' cosines, 256 by default, more from
+            4,000 rows.
+        n_hidden: number of hidden layers; 4 by default.
         dropout: p of the paper's network, for the dropout families; where rates are learned, or weights are normal,
             what they start from.
         weight_penalty: 1 / (2 lambda_theta^2), the strength of the prior of the weights; 1 by default.

@@ -1,4 +1,4 @@
-"""What the arguments of a fit leave to the rows: the kind of network, and whether labels bear the stated errors out."""
+"""Choices that are left to the data: the kind of network, and whether the labels agree with the stated errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _by_trial(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
 
     Thousands of rows can tell of more than some hundred cosines take up; with large errors in x they do not. Cosines
     then learn from some of the rows, layers from all but those held out. Errors are ignored only where labels speak
-    clearly for it: a model that does so knows nothing of f at exact inputs.
+    clearly for it: such a model cannot tell f at exact inputs from the mean of labels given x.
     """
     order = np.random.default_rng(spec.seed).permutation(len(table.x))
     n_held_out = min(_MOST_HELD_OUT, round(_HELD_OUT * len(order)))
@@ -63,7 +63,7 @@ def _by_trial(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
         ignoring = layers(2, 0.0)
         gain = _log_densities(ignoring, held_out) - _log_densities(best, held_out)
         if gain.mean() - _SURE * gain.std() / len(gain) ** 0.5 > _CLEARLY:
-            why = f"with these {_size(0.0)}, labels of rows held out are more probable, each by {gain.mean():.0%}"
+            why = f"labels of held-out rows are more probable with these {_size(0.0)}, each by {gain.mean():.0%}"
             _warn(_words_on_errors(why, 0.0))
             return ignoring
     return best
@@ -95,7 +95,7 @@ def _borne_out(spec: Spec, table: Table, model: FittedModel) -> tuple[FittedMode
     found |= _evidence(spec, table, _BETWEEN)
     factor = max(found, key=lambda each: found[each])
     gain = found[factor] - stated
-    why = f"with these {_size(factor)}, the labels would be more probable, by a factor of e^{gain:.0f}"
+    why = f"the labels are more probable with these {_size(factor)}, by a factor of e^{gain:.0f}"
     if spec.arguments.get("x_err_factor") not in (None, "auto"):
         return model, f"The labels contradict the errors of X: {why}."
     return fit_stack([spec.given(x_err_factor=factor)], [table])[0], _words_on_errors(why, factor)
@@ -107,8 +107,8 @@ def _size(factor: float) -> str:
 
 def _words_on_errors(why: str, factor: float) -> str:
     return (
-        f"The labels contradict the errors of X: {why}. So they are {_size(factor)}, here and in predictions; "
-        "x_err_factor=1 takes them as stated."
+        f"The labels contradict the errors of X: {why}. This is done here and in predictions; x_err_factor=1 takes "
+        "them as stated."
     )
 
 

@@ -149,11 +149,13 @@ def advice(ess: float, gap: float, draws: ZetaDraws, n_zeta: int) -> str:
         f"(effective sample size), and the bound is off by {gap:.2g} nats per row. "
     )
     if better > _MOST_ZETAS:
-        return found + "More n_zeta will hardly do: y_noise is too small for the residuals of f, or training too short."
+        return (
+            found + "A larger n_zeta hardly helps: y_noise is too small for the residuals of f, or training too short."
+        )
     switch = f", take zeta_draws={other!r}" if draws.kind != other else ""
     return found + (
-        f"Raise n_zeta from {n_zeta} to about {better}{switch}, or look at y_noise: a sigma_y that is too small does "
-        f"this too."
+        f"Raise n_zeta from {n_zeta} to about {better}{switch}, or look at y_noise: a "
+        f"sigma_y that is too small has the same effect."
     )
 
 

@@ -144,7 +144,7 @@ class _Member:
 
     @cached_property
     def halves(self) -> list[ZetaPosterior]:
-        """The rows' zetas as the priors that halves of the rows have would have them; none where none was learned."""
+        """The zetas of all rows under each prior learned from half of the rows; empty without a learned prior."""
         learned = input_prior_of(self.settings.input_prior, self.settings.error_model)
         if not isinstance(learned, LearnedPrior) or not isinstance(self.prior, MixturePrior):
             return []

@@ -143,13 +143,13 @@ class Settings:
     )
     hidden_units: int = of_recipe(
         v.integer(1, 10**5),
-        "h of the paper's network, 128 by default; cosines of the other, 256 by default, more from 4,000 rows on.",
+        "units of each hidden layer, 128 by default; for network='cosine' cosines, 256 by default, more from 4,000 rows.",
         paper=128,
         default=None,
     )
     n_hidden: int = of_recipe(
         v.integer(1, 100),
-        "its number of hidden layers; 4 by default.",
+        "number of hidden layers; 4 by default.",
         paper=4,
         default=4,
     )

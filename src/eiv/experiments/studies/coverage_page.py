@@ -107,7 +107,7 @@ def _page(table: pd.DataFrame, units: pd.DataFrame, remarks: Sequence[str]) -> S
     lead = (
         f"{table['method'].nunique()} methods on {table['problem'].nunique()} simulated problems, each with uniform "
         "and with normal ζ: the model without Errors-in-Variables, the paper's recipe, the paper's recipe with one "
-        "ingredient added, and ours, which is the default of EiVRegressor. There are "
+        "ingredient added, and ours, the default of EiVRegressor with network='paper'. There are "
         f"{units['n_realisations'].max()} realisations of the data, with {units['n_networks'].max()} networks and "
         f"{units['n_test'].max()} test points per realisation."
     )
@@ -139,7 +139,7 @@ def _goals(summary: pd.DataFrame) -> Section | None:
         "standard errors. The limit of the RMSE is that of f = g and the true distribution of ζ. RMSEs scatter with "
         "the test points, most with normal ζ; RMSE / best, in the table of all scores, scatters less."
     )
-    return Section("Goals for the default recipe", [text], tables=[_by_goal(summary, reached), _by_problem(reached)])
+    return Section("Goals for our recipe", [text], tables=[_by_goal(summary, reached), _by_problem(reached)])
 
 
 def _by_goal(summary: pd.DataFrame, reached: Mapping[Goal, Mapping[tuple[str, str], Condition]]) -> HtmlTable:

@@ -41,7 +41,7 @@ class Spare(NamedTuple):
         return Spare(self.of_inputs[rows], self.of_weights[rows], self.scatter[rows], self.most)
 
     def variance(self, scatter: Tensor) -> Tensor:
-        """With the kernel whose tr Sigma is `scatter`: what no label tells of is as large as the kernel says."""
+        """The variance under another kernel, whose tr Sigma is `scatter`; the part of open weights scales with it."""
         return self.of_inputs + self.of_weights * (scatter / self.scatter).clamp(0, self.most).unsqueeze(1)
 
 

@@ -222,12 +222,12 @@ class Family:
 
         .. math:: \mathrm{E} \cos \omega^T \zeta = \sum_k q_k\, e^{-\omega^T B_k \omega / 2} \cos \omega^T b_k
         """
-        omega, centres, spread = self.frequencies(values, draws), inputs.zeta.means, inputs.covariances
+        omega, centres, covariances = self.frequencies(values, draws), inputs.zeta.means, inputs.covariances
         of_noisy = omega[:, inputs.noisy]
-        if spread.ndim == centres.ndim:
-            powers = spread @ of_noisy.square().T
+        if covariances.ndim == centres.ndim:  # variances
+            powers = covariances @ of_noisy.square().T
         else:
-            powers = spread.flatten(-2) @ (of_noisy.unsqueeze(2) * of_noisy.unsqueeze(1)).flatten(1).T
+            powers = covariances.flatten(-2) @ (of_noisy.unsqueeze(2) * of_noisy.unsqueeze(1)).flatten(1).T
         damped, phases = inputs.weights.unsqueeze(-1) * torch.exp(-0.5 * powers), centres @ omega.T
         waves = [(damped * phases.cos()).sum(1), (damped * phases.sin()).sum(1)]
         return torch.cat([*waves, inputs.centres, torch.ones_like(waves[0][:, :1])], 1) * self.scales(values, draws)

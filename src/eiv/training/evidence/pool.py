@@ -38,7 +38,7 @@ def pool_of(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | 
         n_members: an even number.
 
     Returns:
-        So many kernels, the two of a pair side by side.
+        `n_members` kernels; the two of a pair follow each other.
 
     """
     root = _root_of_covariance(found, inputs, labels)

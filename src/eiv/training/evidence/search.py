@@ -32,7 +32,7 @@ _LEAST, _MOST = -7.0, 6.0  # of a logarithm: a factor of 1,000 and 400
 
 
 OnRound = Callable[[int, Tensor, Tensor], None]
-"""Hears of a round that is done: how many are, the negative evidence per row, and sigma_y."""
+"""Called after each round with the number of rounds so far, the negative evidence per row, and sigma_y."""
 
 
 @dataclass(frozen=True)
