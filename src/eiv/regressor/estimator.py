@@ -76,8 +76,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             that make the labels most probable, without steps and without held-out rows; or "auto" (the default):
             "cosine" where 1 to 50 features are noisy and no argument is given that only the other one has; of more than
             3,000 rows, the kind that does better on rows held out.
-        hidden_units: units of each hidden layer, 128 by default; for network='cosine' cosines, 256 by default, more from
-            4,000 rows.
+        hidden_units: units of each hidden layer, 128 by default; for network='cosine' cosines, 256 or more by default.
         n_hidden: number of hidden layers; 4 by default.
         dropout: p of the paper's network, for the dropout families; where rates are learned, or weights are normal,
             what they start from.

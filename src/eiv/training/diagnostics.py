@@ -150,7 +150,7 @@ def advice(ess: float, gap: float, draws: ZetaDraws, n_zeta: int) -> str:
     )
     if better > _MOST_ZETAS:
         return (
-            found + "A larger n_zeta hardly helps: y_noise is too small for the residuals of f, or training too short."
+            found + "A larger n_zeta hardly helps: y_noise is too small for the residuals of f, or training short."
         )
     switch = f", take zeta_draws={other!r}" if draws.kind != other else ""
     return found + (

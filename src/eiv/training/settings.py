@@ -143,7 +143,7 @@ class Settings:
     )
     hidden_units: int = of_recipe(
         v.integer(1, 10**5),
-        "units of each hidden layer, 128 by default; for network='cosine' cosines, 256 by default, more from 4,000 rows.",
+        "units of each hidden layer, 128 by default; for network='cosine' cosines, 256 or more by default.",
         paper=128,
         default=None,
     )
