@@ -149,9 +149,7 @@ def advice(ess: float, gap: float, draws: ZetaDraws, n_zeta: int) -> str:
         f"(effective sample size), and the bound is off by {gap:.2g} nats per row. "
     )
     if better > _MOST_ZETAS:
-        return (
-            found + "A larger n_zeta hardly helps: y_noise is too small for the residuals of f, or training short."
-        )
+        return found + "A larger n_zeta hardly helps: y_noise is too small for the residuals of f, or training short."
     switch = f", take zeta_draws={other!r}" if draws.kind != other else ""
     return found + (
         f"Raise n_zeta from {n_zeta} to about {better}{switch}, or look at y_noise: a "
