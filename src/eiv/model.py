@@ -172,8 +172,9 @@ class FittedModel:
     @property
     def _prior(self) -> InputPrior:
         """The input prior; one that was learned does not overrule rows that are unlike those it was learned from."""
-        learned = self.cloud is not None and self.cloud.of_zeta and self.cloud.prior is self.input_prior
-        return _PriorOfLike(self.cloud) if self.cloud is not None and learned else self.input_prior
+        if self.cloud is None or not self.cloud.of_zeta or self.cloud.prior is not self.input_prior:
+            return self.input_prior
+        return _PriorOfLike(self.cloud)
 
     def for_predictions(self) -> WeightPosterior:
         """The weight posterior, in float64 where its moments are known in closed form.

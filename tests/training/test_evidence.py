@@ -507,10 +507,11 @@ def test_of_a_large_table_errors_are_ignored_where_labels_clearly_ask_for_it(gai
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found, _ = fit(densities, x_err_factor=asked)
+        found, seen = fit(densities, x_err_factor=asked)
     assert found.x_err_factor_ == factor
     assert any("each by 10%" in str(each.message) for each in caught) == (factor == 0)
     assert len(fitted) == (3 if asked is None else 2)
+    assert seen[-1] == 1
 
 
 def test_the_densities_of_a_trial_are_those_of_labels(candidates):

@@ -33,7 +33,10 @@ def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Prog
         return fit_stack(specs, tables, on_progress)
     if specs[0].arguments.get("network") in (None, "auto") and len(tables[0].x) > _MOST_ROWS:
         parts = [_part(on_progress, i, len(specs)) for i in range(len(specs))]
-        return [_by_trial(*each) for each in zip(specs, tables, parts, strict=True)]
+        found_by_trial = [_by_trial(*each) for each in zip(specs, tables, parts, strict=True)]
+        if on_progress is not None:
+            on_progress(1.0)  # where no third network was asked for
+        return found_by_trial
     models = fit_stack(specs, tables, on_progress)
     found = [_borne_out(*parts) for parts in zip(specs, tables, models, strict=True)]
     if words := [words for _, words in found if words]:
@@ -64,13 +67,13 @@ def _by_trial(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
         gain = _log_densities(ignoring, held_out) - _log_densities(best, held_out)
         if gain.mean() - _SURE * gain.std() / len(gain) ** 0.5 > _CLEARLY:
             why = f"labels of held-out rows are more probable with these {_size(0.0)}, each by {gain.mean():.0%}"
-            _warn(_words_on_errors(why, 0.0))
+            _warn(_words_on_errors(why))
             return ignoring
     return best
 
 
 def _part(on_progress: Progress, i: int, n: int) -> Progress:
-    """Hears of the progress of the i-th of n parts."""
+    """A function that takes the progress of the i-th of n parts."""
     return None if on_progress is None else lambda done: on_progress((i + done) / n)
 
 
@@ -82,10 +85,7 @@ def _log_densities(model: FittedModel, table: Table) -> Array:
 
 
 def _borne_out(spec: Spec, table: Table, model: FittedModel) -> tuple[FittedModel, str]:
-    """The model and no words, or where the labels contradict the stated errors the model with those that they favour.
-
-    The second are the words of a warning.
-    """
+    """The model, or where the labels contradict the stated errors one with less of them; and words of a warning."""
     stated = model.record.evidence
     if stated is None or not table.n_noisy or not model.settings.x_err_factor:
         return model, ""
@@ -98,14 +98,14 @@ def _borne_out(spec: Spec, table: Table, model: FittedModel) -> tuple[FittedMode
     why = f"the labels are more probable with these {_size(factor)}, by a factor of e^{gain:.0f}"
     if spec.arguments.get("x_err_factor") not in (None, "auto"):
         return model, f"The labels contradict the errors of X: {why}."
-    return fit_stack([spec.given(x_err_factor=factor)], [table])[0], _words_on_errors(why, factor)
+    return fit_stack([spec.given(x_err_factor=factor)], [table])[0], _words_on_errors(why)
 
 
 def _size(factor: float) -> str:
     return f"taken as {factor:g} of what is stated" if factor else "ignored"
 
 
-def _words_on_errors(why: str, factor: float) -> str:
+def _words_on_errors(why: str) -> str:
     return (
         f"The labels contradict the errors of X: {why}. This is done here and in predictions; x_err_factor=1 takes "
         "them as stated."
