@@ -1,9 +1,7 @@
 """Rows of tables of any kind: in pieces, counted, and the sentence for a bad file."""
 
 import gzip
-import io
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -109,26 +107,6 @@ def test_rows_that_the_parser_loses_are_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(reading.pyarrow.csv, "open_csv", without_last_row(reading.pyarrow.csv.open_csv))
     with pytest.raises(TableError, match=r"t\.csv: 2 rows were read, but its lines make up 3"):
         read_rows(source)
-
-
-def test_nothing_reads_on_after_the_rows_that_were_wanted(tmp_path, monkeypatch):
-    """pyarrow reads ahead in threads, which must have ended before the interpreter does."""
-    source, begun = open_table(written(tmp_path, "a,b\n" + "1,2\n" * 2**15)), []
-
-    class Slow(io.FileIO):
-        def read(self, size=-1):
-            begun.append(size)
-            time.sleep(0.02)
-            return super().read(size)
-
-    monkeypatch.setattr(reading, "_BLOCK", 2**12)
-    monkeypatch.setattr(reading, "open_bytes", Slow)
-    chunks = source.chunks()
-    next(chunks)
-    chunks.close()
-    before = len(begun)
-    time.sleep(0.2)
-    assert 0 < len(begun) == before < 32
 
 
 def test_large_whole_numbers_are_rounded_whatever_the_file(tmp_path):

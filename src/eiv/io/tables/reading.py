@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -215,8 +213,7 @@ class _TextSource:
         if not self.n_rows:
             raise TableError(f"{self.path} has a header but no rows.")
         try:
-            with open_bytes(self.path) as file:  # pyarrow cannot open names that are not valid text
-                stream = _Stoppable(file)
+            with open_bytes(self.path) as stream:  # pyarrow cannot open names that are not valid text
                 reader = pyarrow.csv.open_csv(
                     stream,
                     pyarrow.csv.ReadOptions(block_size=_BLOCK, encoding=encoding),
@@ -225,12 +222,11 @@ class _TextSource:
                         column_types=dict.fromkeys(self.text_format.header, pa.string()), strings_can_be_null=False
                     ),
                 )
-                with stream.stopped_after(reader):
-                    if tuple(reader.schema.names) != self.text_format.header:
-                        raise TableError(f"{self.path}: the names of its columns cannot be read.")
-                    names = _in_order(self, columns)
-                    tables = (self._named(batch).select(names) for batch in reader)
-                    yield from _numbered(self, tables, "its lines make up {:,}. Is a quote missing?")
+                if tuple(reader.schema.names) != self.text_format.header:
+                    raise TableError(f"{self.path}: the names of its columns cannot be read.")
+                names = _in_order(self, columns)
+                tables = (self._named(batch).select(names) for batch in reader)
+                yield from _numbered(self, tables, "its lines make up {:,}. Is a quote missing?")
         except (pa.ArrowInvalid, UnicodeError, EOFError, zlib.error, OSError) as error:
             raise self._complaint(error) from error
 
@@ -249,34 +245,6 @@ class _TextSource:
         if isinstance(error, OSError) and not isinstance(error, pa.ArrowInvalid) and not is_gzip(self.path):
             return error
         return TableError(f"{self.path} cannot be read as a table: {_first_line(error)}")
-
-
-class _Stoppable(io.RawIOBase):
-    """A file that can be made to end early.
-
-    pyarrow reads ahead in threads of its own. Where one of them is in Python while the interpreter ends, as after
-    Ctrl-C, the process is aborted.
-    """
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._is_stopped = file, False
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        return b"" if self._is_stopped else self._file.read(size)
-
-    @contextlib.contextmanager
-    def stopped_after(self, reader: Any) -> Iterator[None]:
-        """At the end of the block, let the threads of the reader of this file come to their end."""
-        try:
-            yield
-        finally:
-            self._is_stopped = True
-            with contextlib.suppress(pa.ArrowInvalid, UnicodeError):  # the last row may be cut off
-                for _ in reader:
-                    pass
 
 
 class _ParquetSource:
