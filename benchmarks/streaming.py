@@ -72,7 +72,7 @@ def generate(path: Path, n_rows: int) -> None:
 
 def command(*arguments: object) -> None:
     subprocess.run(
-        [sys.executable, "-c", "from eiv.cli import main; main()", *map(str, arguments)],
+        [sys.executable, "-m", "eiv", *map(str, arguments)],
         check=True,
     )
 

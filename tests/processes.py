@@ -8,7 +8,7 @@ import sys
 import threading
 
 SECONDS = 180  # after which a command and all that it has started are killed: whoever reads from them reads the end
-MAIN = "from eiv.cli import main; main()"
+MAIN = "from eiv.__main__ import script; script()"
 
 
 def hears_interrupts():

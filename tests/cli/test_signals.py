@@ -169,13 +169,13 @@ def test_workers_end_with_a_reproduction(tmp_path, name, to_all):
 JUST_STARTED = """
 import os
 from joblib.externals.loky.process_executor import ProcessPoolExecutor
-from eiv.cli import main
+from eiv.__main__ import script
 start = ProcessPoolExecutor._adjust_process_count
 def start_and_end(executor):
     start(executor)
     os.kill(os.getpid(), {number:d})
 ProcessPoolExecutor._adjust_process_count = start_and_end
-main()
+script()
 """
 
 
@@ -226,12 +226,12 @@ def test_interrupted_while_the_command_is_made():
 WAITS = """
 import time
 from typer.core import TyperGroup
-from eiv.cli import main
+from eiv.__main__ import script
 def wait(*_):
     print("waiting", flush=True)
     time.sleep(60)
 TyperGroup.{step} = wait
-main()
+script()
 """
 
 
@@ -247,12 +247,17 @@ def test_interrupted_while_typer_reads_the_command_line(name, step):
 
 ENDS = """
 import atexit, os, signal, time
-from eiv.cli import main
+import eiv.cli
+from eiv.__main__ import script
+main = eiv.cli.main
 def interrupt():
     os.kill(os.getpid(), signal.{name})
     time.sleep(0.1)
-atexit.register(interrupt)
-main()
+def main_and_interrupt():
+    atexit.register(interrupt)
+    main()
+eiv.cli.main = main_and_interrupt
+script()
 """
 
 
@@ -262,3 +267,27 @@ def test_interrupted_while_the_interpreter_ends(name):
     with command("--version", code=ENDS.format(name=name)) as process:
         assert process.communicate(timeout=60)[1] == ""
     assert process.returncode == 0
+
+
+READS_AHEAD = """
+import io, sys, time
+import pyarrow.csv
+import eiv.cli
+from eiv.__main__ import script
+class Slow(io.BytesIO):
+    def read(self, *size):
+        time.sleep(0.05)
+        return super().read(*size)
+def main():
+    global reader
+    reader = pyarrow.csv.open_csv(Slow(b"a,b\\n" + b"1,2\\n" * 2**14), pyarrow.csv.ReadOptions(block_size=2**10))
+    print("printed", end="")
+    sys.exit(130)
+eiv.cli.main = main
+script()
+"""
+
+
+def test_threads_of_others_do_not_abort_a_process_that_ends():
+    """A reader of pyarrow lets go of Python's memory from threads of its own."""
+    assert ended(sys.executable, "-c", READS_AHEAD) == (130, "printed", "")

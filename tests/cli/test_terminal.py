@@ -18,7 +18,7 @@ from processes import ended
 
 def shell(script, encoding="utf-8"):
     """A line of bash in which `eiv` is the command line: exit status, stdout and stderr."""
-    eiv = f"{sys.executable} -c 'from eiv.cli import main; main()'"
+    eiv = f"{sys.executable} -c 'from eiv.__main__ import script; script()'"
     environment = os.environ | {"PYTHONIOENCODING": encoding}
     script = f'eiv() {{ {eiv} "$@"; }}; set -o pipefail; {script}'
     status, out, err = ended("bash", "-c", script, env=environment, text=False)

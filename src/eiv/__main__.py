@@ -1,0 +1,36 @@
+"""The command `eiv` as a process of its own, which `python -m eiv` starts too."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+
+
+def script() -> None:
+    """Run the command line, and end the process before Python takes itself apart.
+
+    pyarrow reads tables ahead in threads of its own. One that still lets go of what it has read aborts a process whose
+    interpreter is ending (apache/arrow#34314), as after Ctrl-C. By then, all other work at the end has been done.
+    """
+    status = 1  # of an error that nobody expected
+
+    def leave() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(status)
+
+    atexit.register(leave)  # before any other function is registered, so that it runs after all of them
+    try:
+        from eiv.cli import main  # noqa: PLC0415  (it takes time, and registers functions)
+
+        main()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 1
+        raise
+
+
+if __name__ == "__main__":
+    script()
