@@ -448,7 +448,7 @@ def candidates():
     """What a trial chooses from, by the network and the factor of the errors."""
     X, y, _, _ = table(60, 2)
     arguments = {"cosine": {"hidden_units": 16}, "paper": {"hidden_units": 4, "epochs": 1}}
-    choices = [("cosine", 1.0), ("paper", 1.0), ("paper", 0.0)]
+    choices = [("cosine", 1.0), ("cosine", 0.0), ("paper", 1.0), ("paper", 0.0)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one epoch leaves a loose bound
         return {
@@ -459,11 +459,11 @@ def candidates():
 
 @pytest.fixture
 def trial(candidates, monkeypatch):
-    """The fit of a table of 200 rows where 60 are many, with what is fitted, and with the densities that are given."""
+    """The fit of a table of 200 rows where 60 are many, with what is fitted, and with the scores that are given."""
     fitted = []
 
-    def fit(densities, **arguments):
-        def fake(specs, tables, on_progress=None):
+    def fit(densities, rmse=lambda settings: 1.0, **arguments):
+        def fake(specs, tables, on_progress=lambda done: None):
             (spec,), (rows,) = specs, tables
             kind, factor = spec.arguments["network"], spec.arguments["x_err_factor"]
             fitted.append((kind, len(rows.x)))
@@ -471,10 +471,13 @@ def trial(candidates, monkeypatch):
             on_progress(1.0)
             return [candidates[kind, 1.0 if factor is None else factor]]
 
+        def score(model, rows):
+            return choosing._Score(densities(model.settings, len(rows.x)), rmse(model.settings))
+
         monkeypatch.setattr(choosing, "_MOST_ROWS", 60)
         monkeypatch.setattr(choosing, "fit_stack", fake)
         monkeypatch.setattr(choosing, "_borne_out", lambda spec, table, model: (model, ""))
-        monkeypatch.setattr(choosing, "_log_densities", lambda model, rows: densities(model.settings, len(rows.x)))
+        monkeypatch.setattr(choosing, "_score", score)
         X, y, _, _ = table(200, 2)
         seen = []
         model = EiVRegressor(0.4, random_state=0, **arguments)
@@ -492,6 +495,23 @@ def test_of_a_large_table_the_network_that_does_better_is_taken(kind, trial):
     assert (found.settings_.network, found.x_err_factor_) == (kind, 1.0)
     assert seen == sorted(seen)
     assert seen[-1] == 1
+
+
+@pytest.mark.parametrize(("rmse", "kind"), [(1.03, "cosine"), (1.01, "paper")])
+def test_layers_are_not_taken_for_their_density_where_they_are_farther_off(rmse, kind, trial):
+    fit, _ = trial
+    found, _ = fit(
+        lambda settings, n: np.full(n, float(settings.network == "paper")),
+        lambda settings: rmse if settings.network == "paper" else 1.0,
+    )
+    assert (found.settings_.network, found.x_err_factor_) == (kind, 1.0)
+
+
+def test_cosines_that_ignore_the_errors_learn_from_all_rows(trial):
+    fit, fitted = trial
+    found, _ = fit(lambda settings, n: np.full(n, float(settings.network == "cosine")), x_err_factor=0.0)
+    assert fitted == [("cosine", 60), ("cosine", 180), ("paper", 180)]
+    assert (found.settings_.network, found.x_err_factor_) == ("cosine", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -514,9 +534,11 @@ def test_of_a_large_table_errors_are_ignored_where_labels_clearly_ask_for_it(gai
     assert seen[-1] == 1
 
 
-def test_the_densities_of_a_trial_are_those_of_labels(candidates):
+def test_the_score_of_a_trial_is_that_of_labels(candidates):
     X, y, _, _ = table(60, 2)
     rows = Table(X[:5], np.full((1, 2), 0.4), y[:5, None])
     model = candidates["cosine", 1.0]
     p = model.predict(rows.x, rows.x_err, keep_draws=False)
-    np.testing.assert_allclose(choosing._log_densities(model, rows), norm(p.mean, p.total).logpdf(y[:5]))
+    found = choosing._score(model, rows)
+    np.testing.assert_allclose(found.log_densities, norm(p.mean, p.total).logpdf(y[:5]))
+    np.testing.assert_allclose(found.rmse * y.std(), np.sqrt(np.mean((p.mean - y[:5]) ** 2)))

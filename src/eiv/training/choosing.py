@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from scipy import stats
 
 from eiv.engine.workers import run_tasks
 from eiv.inputs.plausible import SuspiciousErrorWarning
+from eiv.metrics import rmse
 from eiv.model import FittedModel
 from eiv.training.fitting import Spec, Table, device_of, evidence_with, fit_stack
 from eiv.training.settings import settings_for
@@ -19,6 +21,7 @@ from eiv.training.settings import settings_for
 _MOST_ROWS = 3000  # that cosines learn from; of a larger table they are taken where they do better than layers
 _MOST_HELD_OUT, _HELD_OUT = 1000, 0.1  # rows that a trial is decided by
 _VERY_STRONG = 5.0  # nats: evidence by Kass and Raftery, Journal of the American Statistical Association 90 (1995) 773
+_NO_FARTHER = 1.02  # times the RMSE of another network, which is what the goals of docs/tables.md allow
 _CLEARLY, _SURE = 0.02, 2.0  # nats per label that ignoring errors has to gain, as intervals 2 % narrower do; sigmas
 _FACTORS, _BETWEEN = (0.5, 0.0), (0.25,)  # of the stated errors, that they are compared with; and if these do better
 
@@ -45,31 +48,52 @@ def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Prog
 
 
 def _by_trial(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
-    """Cosines or layers, by the density of labels of rows that neither has seen; or layers that ignore the errors.
+    """Cosines or layers, by labels of rows that neither has seen; or layers that ignore the errors.
 
-    Thousands of rows can tell of more than some hundred cosines take up; with large errors in x they do not. Cosines
-    then learn from some of the rows, layers from all but those held out. Errors are ignored only where labels speak
-    clearly for it: such a model cannot tell f at exact inputs from the mean of labels given x.
+    Thousands of rows can determine more than some hundred cosines describe; with large errors in x they cannot. Layers
+    learn from all rows but those held out. So do cosines where the errors are ignored, which is little work; else they
+    learn from some of the rows. Errors are ignored only where labels speak clearly for it: such a model cannot tell f
+    at exact inputs from the mean of labels given x.
     """
     order = np.random.default_rng(spec.seed).permutation(len(table.x))
     n_held_out = min(_MOST_HELD_OUT, round(_HELD_OUT * len(order)))
     held_out, rest = table.take(order[:n_held_out]), order[n_held_out:]
     (cosines,) = fit_models([spec.given(network="cosine")], [table.take(rest[:_MOST_ROWS])], _part(on_progress, 0, 3))
     factor = cosines.settings.x_err_factor
+    if not factor:
+        (cosines,) = fit_stack([spec.given(network="cosine", x_err_factor=factor)], [table.take(rest)])
 
     def layers(i: int, factor: float) -> FittedModel:
         decided = spec.given(network="paper", x_err_factor=factor)
         return fit_stack([decided], [table.take(rest)], _part(on_progress, i, 3))[0]
 
-    best = max(layers(1, factor), cosines, key=lambda model: _log_densities(model, held_out).mean())
+    best, score, other = cosines, _score(cosines, held_out), layers(1, factor)
+    if (of_other := _score(other, held_out)).is_better(score):
+        best, score = other, of_other
     if factor and spec.arguments.get("x_err_factor") in (None, "auto"):
         ignoring = layers(2, 0.0)
-        gain = _log_densities(ignoring, held_out) - _log_densities(best, held_out)
-        if gain.mean() - _SURE * gain.std() / len(gain) ** 0.5 > _CLEARLY:
+        of_ignoring = _score(ignoring, held_out)
+        gain = of_ignoring.log_densities - score.log_densities
+        is_clear = gain.mean() - _SURE * gain.std() / len(gain) ** 0.5 > _CLEARLY
+        if is_clear and of_ignoring.is_better(score):
             why = f"labels of held-out rows are more probable with these {_size(0.0)}, each by {gain.mean():.0%}"
             _warn(_words_on_errors(why))
             return ignoring
     return best
+
+
+class _Score(NamedTuple):
+    """How well a model predicts labels that it has not seen."""
+
+    log_densities: Array
+    rmse: float
+
+    def is_better(self, than: _Score) -> bool:
+        """Whether labels are more probable, and their predictions no farther off.
+
+        A density may rise because rare labels far off are hidden in wide intervals.
+        """
+        return bool(self.log_densities.mean() > than.log_densities.mean()) and self.rmse <= _NO_FARTHER * than.rmse
 
 
 def _part(on_progress: Progress, i: int, n: int) -> Progress:
@@ -77,11 +101,11 @@ def _part(on_progress: Progress, i: int, n: int) -> Progress:
     return None if on_progress is None else lambda done: on_progress((i + done) / n)
 
 
-def _log_densities(model: FittedModel, table: Table) -> Array:
-    """The logarithms of the densities of labels, each normal about its prediction."""
+def _score(model: FittedModel, table: Table) -> _Score:
+    """The score of a model; each label is taken as normal about its prediction. Errors are in spreads of the labels."""
     found = model.predict(table.x, table.x_err, table.y_err, keep_draws=False)
-    y = table.y if model.names.has_columns else table.y[:, 0]
-    return np.asarray(stats.norm.logpdf(y, found.mean, found.total))
+    y, scale = table.y if model.names.has_columns else table.y[:, 0], model.y_scaler.scale
+    return _Score(np.asarray(stats.norm.logpdf(y, found.mean, found.total)), rmse(y / scale, found.mean / scale))
 
 
 def _borne_out(spec: Spec, table: Table, model: FittedModel) -> tuple[FittedModel, str]:
