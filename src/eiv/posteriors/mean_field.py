@@ -86,6 +86,11 @@ class MeanField(WeightPosterior):
         weights = _Weights.apply(self.learned["log_sigma"], noise, *means.values())  # type: ignore[no-untyped-call]
         return Theta(self._no_masks(noise.shape[1]), dict(zip(means, weights, strict=True)))
 
+    @property
+    def weight_decay(self) -> float | Tensor:
+        """The gradient of `kl` with respect to mu is this number times mu."""
+        return 2 * self.weight_penalty
+
     def kl(self) -> Tensor:
         """The divergence of normal distributions, `S`."""
         squares = self.squares()
