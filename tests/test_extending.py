@@ -33,7 +33,7 @@ class CommonFactor(WeightPosterior):
         for name, value in self.stack.parameters.items():
             moved = value.unsqueeze(1) * factor[(..., *(None,) * (value.ndim - 1))]
             parameters[name] = moved.flatten(0, 1)
-        return Theta(self._no_masks(factor.shape[1]), parameters)
+        return Theta(self.no_masks(factor.shape[1]), parameters)
 
     def kl(self):
         return self.weight_penalty * self.squares()

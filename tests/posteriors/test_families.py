@@ -152,7 +152,7 @@ def test_theta_as_in_training_is_the_point_of_families_that_train_one(name, thet
             posterior.evaluate_rows(streams(dtype=torch.float64), zeta, theta_axis, as_trained=as_trained)
             for as_trained in (True, False)
         )
-        point = posterior.stack(posterior._no_masks(), zeta.flatten(1, 3).unsqueeze(1)).reshape(f.shape)
+        point = posterior.stack(posterior.no_masks(), zeta.flatten(1, 3).unsqueeze(1)).reshape(f.shape)
     assert f.shape == (3, 6, 4, 5, 1)
     if name in AT_THE_END:
         assert posterior.draw_as_in_training(streams(dtype=torch.float64), 2) == {}

@@ -290,7 +290,7 @@ class WeightPosterior(ABC):
             start += size
         return parts
 
-    def _no_masks(self, n_each: int = 1) -> dict[str, Tensor]:
+    def no_masks(self, n_each: int = 1) -> dict[str, Tensor]:
         """Masks of ones, which drop nothing, for `n_each` copies of each network: `S n_each x 1 x shape`."""
         like = next(iter(self.stack.parameters.values()))
         n_networks = n_each * len(like)
@@ -333,7 +333,7 @@ class PointPosterior(WeightPosterior):
 
     def theta(self, draw: WeightDraw) -> Theta:
         """The parameters as they are."""
-        return Theta(self._no_masks(), self.stack.parameters)
+        return Theta(self.no_masks(), self.stack.parameters)
 
     @property
     def weight_decay(self) -> float | Tensor:
