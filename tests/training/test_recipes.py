@@ -1,6 +1,8 @@
 import dataclasses
 import inspect
 import math
+import pkgutil
+import re
 
 import numpy as np
 import pytest
@@ -148,3 +150,9 @@ def test_each_setting_is_an_argument_with_its_check_and_its_sentence():
         assert signature[name].default == (None if setting.of_recipe else setting.default), name
         for value in (setting.paper, setting.default):
             assert setting.constraint.holds(value), name
+
+
+def test_what_a_sentence_or_a_check_names_exists():
+    for setting in SETTINGS.values():
+        for name in re.findall(r"eiv(?:\.\w+)+", f"{setting.text} {setting.constraint.words}"):
+            assert pkgutil.resolve_name(name) is not None

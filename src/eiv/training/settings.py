@@ -21,7 +21,8 @@ __all__ = ["RECIPES", "SETTINGS", "Setting", "Settings", "settings_for"]
 NETWORKS = ("paper", "cosine")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _FAMILY = v.Constraint(
-    lambda value: isinstance(value, type) and issubclass(value, WeightPosterior), "a subclass of eiv.WeightPosterior"
+    lambda value: isinstance(value, type) and issubclass(value, WeightPosterior),
+    "a subclass of eiv.posteriors.WeightPosterior",
 )
 _LIKELIHOOD = v.Constraint(
     lambda value: isinstance(value, type) and issubclass(value, Likelihood), "a subclass of eiv.likelihoods.Likelihood"
