@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from eiv.engine.workers import run_tasks
 from eiv.inputs.plausible import SuspiciousErrorWarning
@@ -78,10 +77,11 @@ def _part(on_progress: Progress, i: int, n: int) -> Progress:
 
 
 def _log_densities(model: FittedModel, table: Table) -> Array:
-    """The logarithms of the densities of labels, each normal about its prediction."""
+    """The logarithms of the densities of labels, given the mean and standard deviation of f."""
     found = model.predict(table.x, table.x_err, table.y_err, keep_draws=False)
     y = table.y if model.names.has_columns else table.y[:, 0]
-    return np.asarray(stats.norm.logpdf(y, found.mean, found.total))
+    assert found.labels is not None
+    return found.labels.moment_log_density(found.mean, found.std, y)
 
 
 def _borne_out(spec: Spec, table: Table, model: FittedModel) -> tuple[FittedModel, str]:

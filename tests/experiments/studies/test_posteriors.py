@@ -16,6 +16,7 @@ from eiv.experiments.paper.settings import TRAINING
 from eiv.experiments.studies import posteriors, posteriors_page
 from eiv.experiments.studies.posteriors import DATA_SETS, PosteriorUnit, study_posteriors
 from eiv.experiments.studies.posteriors_page import write_posteriors_page
+from eiv.likelihoods import NormalLabels
 from eiv.metrics import coverage, crps, interval_score, nll
 from eiv.posteriors import FAMILIES
 from scenarios import only_svg
@@ -112,7 +113,7 @@ def test_an_ensemble_has_five_members_and_time_is_a_networks(small):
 
 def test_label_scores_of_real_data_are_in_units_of_the_spread():
     ones = np.ones(3)
-    p = posteriors.Prediction(0 * ones, 3 * ones, 4 * ones, 0 * ones)
+    p = posteriors.Prediction(0 * ones, 3 * ones, 4 * ones, 0 * ones, labels=NormalLabels(0 * ones))
     y = np.array([5.0, -5.0, 20.0])
     by_hand = {"nll": nll(y / 5, 0 * ones, ones), "crps": crps(y / 5, 0 * ones, ones)}
     found = posteriors._label_scores(p, y, 5.0)
