@@ -152,7 +152,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     _constraints: ClassVar[dict[str, v.Constraint]] = {name: each.constraint for name, each in SETTINGS.items()}
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (an estimator)
         self,
         x_err: ArrayLike | RelativeError | None = None,
         *,

@@ -13,6 +13,7 @@ from rich.console import Console
 from eiv import EiVRegressor
 from eiv.experiments.paper.problems import problem
 from eiv.experiments.paper.settings import TRAINING
+from eiv.experiments.runs import RunOptions
 from eiv.experiments.studies import posteriors, posteriors_page
 from eiv.experiments.studies.posteriors import DATA_SETS, PosteriorUnit, study_posteriors
 from eiv.experiments.studies.posteriors_page import write_posteriors_page
@@ -29,7 +30,8 @@ def unit(**changes):
 
 def study(folder, **changes):
     known = {"data_sets": ["linear"], "families": ["bernoulli_dropout", "ensemble"], "n_networks": 2}
-    return study_posteriors(folder, **(known | {"device": "cpu", "console": Console(quiet=True)} | changes))
+    options = RunOptions("cpu", console=Console(quiet=True))
+    return study_posteriors(folder, **known | changes, options=options)
 
 
 @pytest.fixture
