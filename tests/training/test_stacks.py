@@ -7,7 +7,7 @@ from torch import nn
 
 from eiv import EiVRegressor
 from eiv.posteriors import FAMILIES
-from eiv.training.fitting import Spec, Table, fit_stack
+from eiv.training.fitting import Spec, Table, _side_by_side, fit_stack
 from test_extending import CommonFactor
 
 pytestmark = pytest.mark.usefixtures("few_zetas")
@@ -142,3 +142,8 @@ def test_models_of_another_kind_are_refused(name, values):
 def test_known_noise_of_their_own():
     models = fit_stack([spec(0, y_noise=0.5), spec(1, y_noise=0.7)], [table(), table()])
     np.testing.assert_allclose([model.y_noise[0] for model in models], [0.5, 0.7])
+
+
+def test_searches_that_end_in_different_rounds_stand_side_by_side():
+    courses = _side_by_side([torch.tensor([3.0, 2.0, 1.0]), torch.tensor([5.0])])
+    assert courses.tolist() == [[3.0, 5.0], [2.0, 5.0], [1.0, 5.0]]
