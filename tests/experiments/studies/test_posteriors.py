@@ -263,3 +263,16 @@ def test_the_page_in_docs_is_that_of_the_results(tmp_path):
     page = write_posteriors_page(root / "results" / "posteriors", tmp_path / "posteriors.md")
     assert page.read_text() == (root / "docs" / "posteriors.md").read_text()
     assert "When to use which family" in page.read_text()
+
+
+@pytest.mark.parametrize(("times", "alone"), [(None, True), (True, True), (False, False)])
+def test_units_run_alone_unless_times_are_not_asked_for(tmp_path, monkeypatch, times, alone):
+    seen = {}
+
+    def run_units(units, folder, console, restart, alone):
+        seen.update(timed={unit.timed for unit in units}, alone=alone, restart=restart)
+
+    monkeypatch.setattr(posteriors, "run_units", run_units)
+    monkeypatch.setattr(posteriors, "collect_units", lambda *_: None)
+    study_posteriors(tmp_path, options=RunOptions("cpu", times, restart=True))
+    assert seen == {"timed": {alone}, "alone": alone, "restart": True}
