@@ -42,6 +42,7 @@ _NOT_NUMERICAL = {
     "io/tables",
     "io/test_files.py",
     "report",
+    "test_adding.py",
     "test_bad_input.py",
     "test_benchmarks.py",
     "test_examples.py",

@@ -10,11 +10,12 @@ import pytest
 import torch
 from scipy import stats
 
-from eiv import EiVRegressor, ModelFileError
-from eiv.engine.pooling import pooled
+from eiv import EiVRegressor, ModelFileError, Prediction
 from eiv.inputs import ZetaNormal
-from eiv.likelihoods import Labels, NoiseRule
+from eiv.likelihoods import NoiseRule
 from eiv.posteriors import Theta, WeightPosterior
+from eiv.training.choosing import _score
+from eiv.training.fitting import Table
 from likelihoods.student_t import StudentT
 
 FAST = {"hidden_units": 16, "n_hidden": 2, "epochs": 20, "n_theta": 40, "random_state": 0, "dtype": "float64"}
@@ -33,7 +34,7 @@ class CommonFactor(WeightPosterior):
         for name, value in self.stack.parameters.items():
             moved = value.unsqueeze(1) * factor[(..., *(None,) * (value.ndim - 1))]
             parameters[name] = moved.flatten(0, 1)
-        return Theta(self._no_masks(factor.shape[1]), parameters)
+        return Theta(self.no_masks(factor.shape[1]), parameters)
 
     def kl(self):
         return self.weight_penalty * self.squares()
@@ -56,35 +57,7 @@ class Shrunk:
         return ZetaNormal(self.factor * x, x_err * torch.ones_like(x))
 
 
-class HeavyTails(StudentT):
-    """Labels with heavy tails, whose scale is what the fit begins with."""
-
-    def labels(self, y_scale, shape, y_err=None, pool=None):
-        scale = pooled(self.scale.double().square(), pool).sqrt().cpu().numpy() * y_scale
-        return HeavyLabels(np.hypot(scale, 0.0 if y_err is None else y_err) + np.zeros(shape), self.FREEDOM)
-
-
-@dataclass(frozen=True)
-class HeavyLabels(Labels):
-    scale: np.ndarray
-    freedom: float
-
-    @property
-    def std(self):
-        return self.scale * (self.freedom / (self.freedom - 2)) ** 0.5
-
-    def __getitem__(self, chosen):
-        return HeavyLabels(self.scale[chosen], self.freedom)
-
-    def quantile(self, draws, probabilities):
-        samples = np.concatenate([self.sample(draws, np.random.default_rng(i)) for i in range(20)])
-        return np.quantile(samples, probabilities, axis=0)
-
-    def sample(self, draws, random):
-        return draws + self.scale * stats.t.rvs(self.freedom, size=draws.shape, random_state=random)
-
-
-OWN = {"posterior": CommonFactor, "y_noise": FixedShare(), "input_prior": Shrunk(), "likelihood": HeavyTails}
+OWN = {"posterior": CommonFactor, "y_noise": FixedShare(), "input_prior": Shrunk(), "likelihood": StudentT}
 
 
 @pytest.fixture(scope="module")
@@ -137,10 +110,20 @@ def test_a_rule_of_ones_own_decides(table):
 
 def test_a_likelihood_of_ones_own_makes_the_labels(table):
     X, y = table
-    model = EiVRegressor(0.1, likelihood=HeavyTails, y_noise=0.2, **FAST, recipe="paper").fit(X, y)
+    model = EiVRegressor(0.1, likelihood=StudentT, y_noise=0.2, **FAST, recipe="paper").fit(X, y)
     p = model.predict_distribution(X[:3])
     np.testing.assert_allclose(p.noise, 0.2 * (5 / 3) ** 0.5)
     assert (p.samples(of="label", random_state=0).std(0) > 0.2).all()
+    certain = Prediction(p.mean, 0 * p.mean, 0 * p.mean, p.noise, labels=p.labels)
+    for level in (0.95, 0.999):
+        low, high = certain.interval(level, of="label")
+        np.testing.assert_allclose((high - low) / 2, 0.2 * stats.t.ppf((1 + level) / 2, 5))
+        np.testing.assert_allclose((high + low) / 2, p.mean)
+    held_out = Table(X, np.full((1, 2), 0.1), y[:, None])
+    q = model.predict_distribution(X)
+    assert np.array_equal(_score(model.model_, held_out).log_densities, q.labels.moment_log_density(q.mean, q.std, y))
+    low, high = p.interval(0.999, of="label")
+    assert (high - low > 1.1 * 2 * stats.norm.ppf(0.9995) * p.total).all()
 
 
 @pytest.mark.parametrize(("name", "value"), [("posterior", dict), ("likelihood", dict), ("y_noise", object())])

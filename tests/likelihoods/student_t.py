@@ -1,12 +1,15 @@
 """A likelihood of our own, as someone from outside would write one: labels with heavy tails."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy import special, stats
 
 from eiv.engine.pooling import pooled
-from eiv.likelihoods import Likelihood
+from eiv.likelihoods.base import Likelihood
+from eiv.likelihoods.labels import Labels
 
 
 class StudentT(Likelihood):
@@ -59,4 +62,39 @@ class StudentT(Likelihood):
         return np.sqrt(self.FREEDOM / (self.FREEDOM - 2) * pooled(self.scale.double().square(), pool).cpu().numpy())
 
     def labels(self, y_scale, shape, y_err=None, pool=None):
-        raise NotImplementedError
+        scale = pooled(self.scale.double().square(), pool).sqrt().cpu().numpy() * y_scale
+        return StudentLabels(np.hypot(scale, 0.0 if y_err is None else y_err) + np.zeros(shape), self.FREEDOM)
+
+
+@dataclass(frozen=True)
+class StudentLabels(Labels):
+    """Student-t noise of each row and output. Only what is abstract is defined."""
+
+    scale: np.ndarray
+    freedom: float
+
+    @property
+    def std(self):
+        return self.scale * (self.freedom / (self.freedom - 2)) ** 0.5
+
+    def __getitem__(self, chosen):
+        return StudentLabels(self.scale[chosen], self.freedom)
+
+    def quantile(self, draws, probabilities):
+        found = [self._quantile(draws, probability) for probability in probabilities.reshape(-1)]
+        return np.reshape(found, (*probabilities.shape, *draws.shape[1:]))
+
+    def _quantile(self, draws, probability):
+        low, high = draws.min(0) - 1e3 * self.scale, draws.max(0) + 1e3 * self.scale
+        for _ in range(60):
+            middle = (low + high) / 2
+            below = special.stdtr(self.freedom, (middle - draws) / self.scale).mean(0) < probability
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return (low + high) / 2
+
+    def log_density(self, draws, y):
+        terms = stats.t.logpdf((y - draws) / self.scale, self.freedom) - np.log(self.scale)
+        return special.logsumexp(terms, axis=0) - math.log(len(draws))
+
+    def sample(self, draws, random):
+        return draws + self.scale * random.standard_t(self.freedom, draws.shape)

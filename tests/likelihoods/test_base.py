@@ -15,7 +15,7 @@ from eiv.likelihoods import Likelihood, NormalLikelihood
 from eiv.networks import NetworkStack
 from eiv.networks.mlp import fast_stack
 from eiv.posteriors import BernoulliDropout, LastLayerLaplace, MeanField, PointPosterior
-from eiv.training import Schedule, train
+from eiv.training import Schedule, TrainingDivergedError, train
 from eiv.training.diagnostics import zeta_diagnostics
 from eiv.training.objective import bound
 from smallnets import CPU, small_posterior
@@ -282,8 +282,9 @@ def test_what_a_fixed_likelihood_does_without():
     likelihood = StudentT(state)
     assert likelihood.is_fixed
     assert not likelihood.splits_error
-    assert likelihood.split(None, None, None, None, None) is likelihood
     assert likelihood.in_words(2.0) == ""
+    with pytest.raises(NotImplementedError, match="StudentT splits the error of held-out rows, but has no way to do"):
+        likelihood.split(None, None, None, None, None, None)
     with pytest.raises(NotImplementedError, match="StudentT is not fixed, but has no way to renew its state"):
         likelihood.renew(None, None, None, None, None, is_last=True)
 
@@ -349,6 +350,45 @@ def test_the_laplace_families_take_the_information_of_any_likelihood(x_err):
     root = posterior.state["root"][0]
     band = 0.05 if x_err else 1e-9
     torch.testing.assert_close(torch.linalg.inv(root @ root.mT), exact, rtol=band, atol=band * exact.max().item())
+
+
+def test_a_likelihood_splits_the_error_of_held_out_rows_itself():
+    """Training gives it the rows as they are, and the epistemic part beside them."""
+
+    class Splitting(StudentT):
+        splits_error, seen = True, []
+
+        def split(self, posterior, learned, judged, epistemic, draws, streams):
+            self.seen.append((judged.y_err, epistemic))
+            return type(self)(self.scale / 2)
+
+    seeds, x = SeedSequence(0).spawn(2), torch.linspace(-1, 1, 40, dtype=F64).view(1, -1, 1).expand(2, -1, -1)
+    posterior = LastLayerLaplace(small_posterior(2, dtype=F64).stack, weight_penalty=0.5)
+    rows = Rows(ZetaNormal(x, 0 * x), 2 * x, torch.full_like(x, 0.3))
+    schedule = Schedule(epochs=2, batch_size=16, learning_rate=1e-3, n_zeta=None, renew_every=1, held_out=5)
+    found = train(posterior, rows, Splitting(torch.full((2, 1), 0.5, dtype=F64)), schedule, seeds)
+    assert len(Splitting.seen) == 3
+    torch.testing.assert_close(found.likelihood.scale, found.likelihood_of_steps.scale / 8)
+    for y_err, epistemic in Splitting.seen:
+        assert torch.equal(y_err, torch.full((2, 5, 1), 0.3, dtype=F64))
+        assert epistemic.shape == (2, 5, 1)
+        assert (epistemic > 0).all()
+
+
+@pytest.mark.parametrize("value", [float("nan"), 1e200])
+def test_networks_that_end_in_no_numbers_have_diverged(value):
+    """By what they make of their rows after the last step, whatever the likelihood; the square of 1e200 overflows."""
+
+    class Ruined(BernoulliDropout):
+        def finish(self, rows, likelihood, draws, streams):
+            for parameter in self.parameters:
+                parameter.data.fill_(value)
+
+    seeds, x = SeedSequence(0).spawn(1), torch.linspace(-1, 1, 40, dtype=F64).view(1, -1, 1)
+    posterior = Ruined(small_posterior(1, dtype=F64).stack, weight_penalty=0.5)
+    schedule = Schedule(epochs=2, batch_size=16, learning_rate=1e-3, n_zeta=None, renew_every=1)
+    with pytest.raises(TrainingDivergedError):
+        train(posterior, Rows(ZetaNormal(x, 0 * x), x), StudentT(torch.full((1, 1), 0.5, dtype=F64)), schedule, seeds)
 
 
 class Line(PointPosterior):

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.distributions import Normal
 
+from eiv.inputs import Rows
 from eiv.likelihoods import NOISE_RULES, NoiseRule, NormalLikelihood
 from eiv.training.objective import bound
 from smallnets import CPU
@@ -102,13 +103,29 @@ def test_renewing_changes_the_state_in_place(dtype):
     assert torch.equal(found, wanted)
 
 
+ROWS = Rows(None, torch.zeros(2, 3, 1))
+
+
 @pytest.mark.parametrize(("found", "expected"), [(0.81, 0.9), (4.0, 2.0), (0.01, 0.5**0.5)])
 def test_the_split_goes_half_the_way_in_logarithm_but_not_below_a_half(found, expected):
     likelihood = NormalLikelihood(torch.ones(2, 1), Given(torch.full((2, 1), found)))
-    split = likelihood.split(None, None, None, None, None)
+    split = likelihood.split(None, ROWS, ROWS, torch.ones(2, 3, 1), None, None)
     torch.testing.assert_close(split.y_noise, torch.full((2, 1), expected))
     assert split.rule is likelihood.rule
     assert torch.equal(likelihood.y_noise, torch.ones(2, 1))
+
+
+@pytest.mark.parametrize(("known", "expected"), [(None, 3.0), (4.0, 5.0)])
+def test_the_split_takes_the_epistemic_part_as_a_known_error(known, expected):
+    class Seen(Given):
+        def renewed(self, y_noise, posterior, learned, judged, draws, streams):
+            self.judged = judged
+            return super().renewed(y_noise, posterior, learned, judged, draws, streams)
+
+    rule, judged = Seen(torch.ones(2, 1)), ROWS if known is None else ROWS._replace(y_err=torch.full((2, 3, 1), known))
+    NormalLikelihood(torch.ones(2, 1), rule).split(None, ROWS, judged, torch.full((2, 3, 1), 3.0), None, None)
+    torch.testing.assert_close(rule.judged.y_err, torch.full((2, 3, 1), expected))
+    assert judged.y_err is None or bool((judged.y_err == known).all())
 
 
 def test_a_known_noise_is_fixed_and_a_rule_makes_it_fitted():

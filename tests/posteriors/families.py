@@ -24,10 +24,10 @@ def streams(n_networks=3, dtype=torch.float32, seed=3):
 
 
 def small(name, *, fast=False, dtype=torch.float64, weight_penalty=0.5, build=None, n_networks=3):
-    """A family on small networks of two inputs and one output."""
+    """A family, by its name or a class, on small networks of two inputs and one output."""
     build = build or (lambda: paper_network(2, 1, 12, n_hidden=2, dropout=0.3))
     stack = NetworkStack(build, 2, 1, SEEDS[:n_networks], CPU, dtype)
-    return FAMILIES[name](fast_stack(stack) if fast else stack, weight_penalty)
+    return FAMILIES.get(name, name)(fast_stack(stack) if fast else stack, weight_penalty)
 
 
 def trained(

@@ -14,7 +14,7 @@ from eiv import EiVRegressor, NormalPrior, fit_splits
 from eiv.engine.streams import Streams
 from eiv.likelihoods import NormalLikelihood
 from eiv.networks.mlp import MLPStack
-from eiv.posteriors import FAMILIES, PointPosterior, WeightPosterior
+from eiv.posteriors import FAMILIES, PointPosterior, Theta, WeightPosterior
 from eiv.training.objective import bound, loss
 
 pytestmark = pytest.mark.usefixtures("few_zetas")
@@ -42,6 +42,85 @@ def test_training_by_hand_ends_where_autograd_does(name, x_err):
         ends.append([*posterior.parameters, result.likelihood.state["y_noise"], *posterior.state.values()])
     for a, b in zip(*ends, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
+
+
+class OwnDivergence(WeightPosterior):
+    """Masks as of Bernoulli dropout, with a divergence that is not a sum of squares; passes by hand are asked for."""
+
+    by_hand = True
+    draw, theta = FAMILIES["bernoulli_dropout"].draw, FAMILIES["bernoulli_dropout"].theta
+
+    def kl(self):
+        return sum(value.flatten(1).abs().sum(1) for value in self.stack.parameters.values())
+
+
+class SplitDivergence(OwnDivergence):
+    """A divergence that has squares about anchors, whose rest is not constant."""
+
+    weight_decay = 3.0
+
+    @property
+    def anchors(self):
+        return [torch.full_like(value, 0.3) for value in self.stack.parameters.values()]
+
+    def kl(self):
+        gaps = zip(self.stack.parameters.values(), self.anchors, strict=True)
+        return 1.5 * sum((value - anchor).flatten(1).square().sum(1) for value, anchor in gaps) + super().kl()
+
+    def kl_beside_decay(self):
+        return super().kl()
+
+
+class LearnedFactor(SplitDivergence):
+    """The same, and a number that is learned."""
+
+    def __init__(self, stack, weight_penalty):
+        super().__init__(stack, weight_penalty)
+        like = next(iter(stack.parameters.values()))
+        self.learned["factor"] = like.new_ones(len(like), 1).requires_grad_(True)
+
+    def theta(self, draw):
+        factor = self.learned["factor"]
+        masks = {name: mask * factor.view(-1, *[1] * (mask.ndim - 1)) for name, mask in draw.items()}
+        return Theta(masks, self.stack.parameters)
+
+
+class NoDivergence(OwnDivergence):
+    """No prior of the weights at all."""
+
+    def kl(self):
+        return torch.zeros(self.stack.n_networks, dtype=self.stack.dtype)
+
+
+@pytest.mark.parametrize("family", [OwnDivergence, SplitDivergence, LearnedFactor, NoDivergence])
+@pytest.mark.parametrize("x_err", [0.0, 0.2])
+def test_training_by_hand_uses_the_divergence_of_a_family_of_ones_own(family, x_err):
+    ends = []
+    for fast in (False, True):
+        posterior = small(family, fast=fast)
+        trained(posterior, x_err=x_err)
+        ends.append([value.detach() for value in posterior.parameters])
+    for a, b in zip(*ends, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["bernoulli_dropout", "variational_dropout", "mean_field", "ensemble"])
+def test_a_decay_that_is_not_that_of_the_divergence_is_refused(name):
+    class Doubled(FAMILIES[name]):
+        def kl(self):
+            return 2 * super().kl()
+
+    with pytest.raises(ValueError, match="Doubled: weight_decay and kl_beside_decay do not add up to kl"):
+        trained(small(Doubled, fast=True))
+
+
+def test_a_decay_without_autograd_is_refused_where_draws_have_parameters_of_their_own():
+    class Moved(FAMILIES["gaussian_dropout"]):
+        def theta(self, draw):
+            return Theta(draw, {name: 1.1 * value for name, value in self.stack.parameters.items()})
+
+    with pytest.raises(ValueError, match="Moved: its draws have parameters of their own"):
+        trained(small(Moved, fast=True))
 
 
 @every_family
@@ -73,7 +152,7 @@ def test_theta_as_in_training_is_the_point_of_families_that_train_one(name, thet
             posterior.evaluate_rows(streams(dtype=torch.float64), zeta, theta_axis, as_trained=as_trained)
             for as_trained in (True, False)
         )
-        point = posterior.stack(posterior._no_masks(), zeta.flatten(1, 3).unsqueeze(1)).reshape(f.shape)
+        point = posterior.stack(posterior.no_masks(), zeta.flatten(1, 3).unsqueeze(1)).reshape(f.shape)
     assert f.shape == (3, 6, 4, 5, 1)
     if name in AT_THE_END:
         assert posterior.draw_as_in_training(streams(dtype=torch.float64), 2) == {}

@@ -102,7 +102,7 @@ def test_with_many_directions_it_is_that_of_all_weights(monkeypatch):
     roots = torch.cat([last, hidden.squeeze(3)], dim=3)[:, :, 0] @ posterior.kept["root"]
     template = posterior.stack.template
     for s in (0, 1):
-        own = {name: value[s].detach() for name, value in (posterior.stack.parameters | posterior._no_masks()).items()}
+        own = {name: value[s].detach() for name, value in (posterior.stack.parameters | posterior.no_masks()).items()}
         names = list(posterior.stack.parameters)
         slopes = jacrev(lambda weights, s=s, own=own: functional_call(template, own | weights, (x[s],))[:, 0])(
             {name: own[name] for name in names}

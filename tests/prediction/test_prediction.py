@@ -1,8 +1,12 @@
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 from eiv import Prediction
+from eiv.likelihoods import NormalLabels
 from eiv.metrics import coverage
 
 
@@ -10,9 +14,12 @@ from eiv.metrics import coverage
 def p():
     random = np.random.default_rng(0)
     draws = 3 + 2 * random.standard_normal((4000, 5))
-    return Prediction(
-        mean=draws.mean(0), epistemic=draws.std(0), aleatoric=np.zeros(5), noise=np.full(5, 1.5), draws=draws
-    )
+    return predicted(draws, np.full(5, 1.5))
+
+
+def predicted(draws, noise):
+    """Draws of f, all of whose variance is epistemic, and normal labels about them."""
+    return Prediction(draws.mean(0), draws.std(0), np.zeros(5), noise, draws, labels=NormalLabels(noise))
 
 
 def test_parts_add_up(p):
@@ -29,7 +36,7 @@ def test_moment_interval_is_1_96_standard_deviations(p):
 
 def test_function_quantiles_are_those_of_the_draws(p):
     np.testing.assert_allclose(p.quantile(0.25), np.quantile(p.draws, 0.25, axis=0), atol=2e-3)
-    repeated = Prediction(p.mean, p.epistemic, p.aleatoric, p.noise, np.repeat(p.draws, 5, axis=0))
+    repeated = predicted(np.repeat(p.draws, 5, axis=0), p.noise)
     for of in ("function", "label"):
         np.testing.assert_allclose(repeated.quantile([0.025, 0.3], of=of), p.quantile([0.025, 0.3], of=of))
     low, high = p.interval(0.5, method="quantile")
@@ -43,7 +50,7 @@ def test_label_quantiles_invert_the_mixture_of_normals(p, q):
 
 
 def test_label_quantiles_without_noise_are_those_of_the_draws(p):
-    quiet = Prediction(p.mean, p.epistemic, p.aleatoric, np.zeros(5), p.draws)
+    quiet = predicted(p.draws, np.zeros(5))
     np.testing.assert_allclose(quiet.quantile(0.3, of="label"), p.quantile(0.3), atol=0.01)
 
 
@@ -89,3 +96,11 @@ def test_without_draws_the_error_says_how_to_keep_them():
     p = Prediction(np.zeros(1), np.ones(1), np.ones(1), np.ones(1))
     with pytest.raises(ValueError, match="keep_draws=True"):
         p.quantile(0.5)
+
+
+def test_of_labels_that_are_not_known_nothing_is_said(p):
+    unknown = replace(p, labels=None)
+    for ask in (unknown.interval, partial(unknown.quantile, 0.5), unknown.samples):
+        ask(of="function")
+        with pytest.raises(ValueError, match=r"How labels scatter .* such as eiv.likelihoods.NormalLabels\(noise\)"):
+            ask(of="label")

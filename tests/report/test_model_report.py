@@ -5,12 +5,14 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t
 
 from commands import shown_table, value
 from eiv import EiVRegressor, SuspiciousErrorWarning
 from eiv.cli import modeltable
 from eiv.io.modelfile import read_header
 from eiv.io.tables import reading
+from eiv.likelihoods import NormalLabels
 from eiv.metrics import calibration_curve, rmse
 from eiv.prediction import Prediction
 from eiv.report import Sample, write_model_page
@@ -18,7 +20,9 @@ from eiv.report.contributions import Budget
 from eiv.report.curves import curves
 from eiv.report.labels import Comparison, Pattern
 from eiv.report.ranges import Ranges
+from eiv.report.sample import single_outputs
 from eiv.report.words import counted, listed, number, percent
+from likelihoods.student_t import StudentLabels
 
 FAST = {"hidden_units": 8, "n_hidden": 2, "epochs": 5, "n_theta": 10, "random_state": 0}
 ODD = ["<b>length</b>", "$t$ & \\frac", "a very long name of a column that goes on, and on, and on", "größe ζ"]
@@ -79,11 +83,22 @@ def test_curves_with_errors_of_rows_and_columns_without_spread():
     np.testing.assert_allclose(found[0].p.aleatoric, expected.aleatoric, rtol=1e-4)
 
 
+def test_labels_of_each_output_stay_with_it():
+    """Of two outputs with Student-t noise, the second has the larger scale: its intervals are those of that noise."""
+    scale, nothing = np.array([[1.0, 3.0]] * 4), np.zeros((4, 2))
+    labels = StudentLabels(scale, 5.0)
+    _, second = single_outputs(Prediction(nothing, nothing, nothing, labels.std, labels=labels))
+    edge = 3 * t.ppf(0.995, 5)
+    found = Comparison(np.zeros((4, 1)), edge * np.array([-0.99, 0.99, 1.01, 5.0]), second)
+    assert found.covered([0.99]).tolist() == [0.5]
+
+
 def test_patterns_in_residuals():
     random = np.random.default_rng(0)
     x = random.normal(size=(2000, 2))
     residuals = x[:, 0] ** 2 + random.normal(size=2000)
-    p = Prediction(np.zeros(2000), *np.zeros((2, 2000)), np.ones(2000))
+    labels = NormalLabels(np.ones(2000))
+    p = Prediction(np.zeros(2000), *np.zeros((2, 2000)), labels.std, labels=labels)
     found = Comparison(x, residuals, p).patterns()
     assert [j for j, _ in found] == [0, 1]
     assert 0.4 < found[0][1].explained < 2 / 3  # the variance of x^2 is 2, that of the rest 1

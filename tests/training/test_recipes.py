@@ -1,6 +1,9 @@
 import dataclasses
 import inspect
 import math
+import pkgutil
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from eiv.metrics import coverage
 from eiv.training import Schedule
 from eiv.training.settings import RECIPES, SETTINGS, Settings, settings_for
 
+PAGE = Path(__file__).parents[2] / "docs" / "reference.md"
 FAST = {"hidden_units": 16, "n_hidden": 2, "n_theta": 10, "random_state": 0, "device": "cpu"}
 
 
@@ -148,3 +152,31 @@ def test_each_setting_is_an_argument_with_its_check_and_its_sentence():
         assert signature[name].default == (None if setting.of_recipe else setting.default), name
         for value in (setting.paper, setting.default):
             assert setting.constraint.holds(value), name
+
+
+TABLES = {
+    "input_prior": "eiv.inputs.PRIORS",
+    "posterior": "eiv.posteriors.FAMILIES",
+    "y_noise": "eiv.likelihoods.NOISE_RULES",
+    "likelihood": "eiv.likelihoods.LIKELIHOODS",
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_names_that_can_be_added_stand_in_their_table_alone(name):
+    """The sentence of a setting says where they are, the refusal of another name lists them, and so do the docs."""
+    setting, names = SETTINGS[name], pkgutil.resolve_name(TABLES[name])
+    assert f"`{TABLES[name]}`" in setting.text
+    assert {*re.findall(r'"(\w+)"', setting.text)} == {setting.paper, setting.default}
+    assert "Literal" not in inspect.signature(EiVRegressor).parameters[name].annotation
+    with pytest.raises(ValueError, match=f"{name} must be .*" + ".*".join(map(repr, names))):
+        EiVRegressor(0.1, **{name: "nonsense"}).fit([[0.0], [1.0]], [0.0, 1.0])
+    (row,) = (line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{name}` |"))
+    assert row.split(" | ")[1] == f"`{TABLES[name]}`"
+    assert re.findall(r'`"(\w+)"`', row) == [*names]
+
+
+def test_what_a_sentence_or_a_check_names_exists():
+    for setting in SETTINGS.values():
+        for name in re.findall(r"eiv(?:\.\w+)+", f"{setting.text} {setting.constraint.words}"):
+            assert pkgutil.resolve_name(name) is not None

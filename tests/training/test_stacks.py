@@ -1,13 +1,17 @@
 """Models of one stack that differ in their weight penalty and in the factor of their errors: as if fitted alone."""
 
+import copy
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from eiv import EiVRegressor
+from eiv import EiVRegressor, NormalPrior
+from eiv.model import Names
 from eiv.posteriors import FAMILIES
-from eiv.training.fitting import Spec, Table, fit_stack
+from eiv.training.fitting import Spec, Table, _side_by_side, fit_stack
 from test_extending import CommonFactor
 
 pytestmark = pytest.mark.usefixtures("few_zetas")
@@ -17,6 +21,7 @@ Y = np.sin(2 * X[:, :1]) + X[:, 1:] ** 2 + 0.1 * RANDOM.standard_normal((40, 1))
 ERRORS = np.array([[0.1, 0.05]])
 COVARIANCE = np.array([[[0.01, 0.004], [0.004, 0.0025]]])
 X_NEW = np.linspace(-1, 1, 10).reshape(5, 2)
+ONLY_OF_STEPS = ("n_hidden", "epochs", "batch_size", "learning_rate", "y_noise_every")
 PENALTIES, FACTORS, SEEDS = (0.2, 20.0), (0.5, 2.0), (3, 4)
 
 
@@ -142,3 +147,46 @@ def test_models_of_another_kind_are_refused(name, values):
 def test_known_noise_of_their_own():
     models = fit_stack([spec(0, y_noise=0.5), spec(1, y_noise=0.7)], [table(), table()])
     np.testing.assert_allclose([model.y_noise[0] for model in models], [0.5, 0.7])
+
+
+def contents(value):
+    """A value that compares equal as long as nothing in it has changed: arrays by their bytes."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, dict | list | tuple):
+        return [contents(each) for each in (value.items() if isinstance(value, dict) else value)]
+    return [contents(each) for each in vars(value).values()] if dataclasses.is_dataclass(value) else value
+
+
+def test_searches_that_end_in_different_rounds_stand_side_by_side():
+    courses = _side_by_side([torch.tensor([3.0, 2.0, 1.0]), torch.tensor([5.0])])
+    assert courses.tolist() == [[3.0, 5.0], [2.0, 5.0], [1.0, 5.0]]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"posterior": "linearised_laplace", "input_prior": "mixture", "held_out": 0.2, "y_noise": "likelihood"},
+        {"posterior": "mean_field", "input_prior": NormalPrior(np.ones(2), np.zeros(2)), "y_noise": 0.5},
+        {"recipe": "default", "network": "cosine", "hidden_units": 32} | dict.fromkeys(ONLY_OF_STEPS),
+    ],
+    ids=["default family", "own prior", "cosine"],
+)
+def test_a_fit_changes_none_of_its_arguments(arguments):
+    errors = np.tile(ERRORS, (40, 1))
+    specs = [spec(place, x_err=errors, **arguments) for place in (0, 1)]
+    if "network" in arguments:
+        specs = [each.given(weight_penalty=None) for each in specs]
+    tables = [Table(X.copy(), errors, Y.copy(), np.full_like(Y, 0.05), Names(("a", "b"))) for _ in specs]
+    before = copy.deepcopy(contents([specs, tables]))
+    models = fit_stack(specs, tables)
+    assert contents([specs, tables]) == before
+    assert [model.seed for model in models] == [each.seed for each in specs]
+
+
+def test_a_fitted_model_is_frozen():
+    (model,) = fit_stack([spec(0)], [table()])
+    for part in (model, model.settings, model.names, model.record, model.x_scaler):
+        for field in dataclasses.fields(part):
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                setattr(part, field.name, None)

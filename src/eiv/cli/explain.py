@@ -28,7 +28,7 @@ _THETAS = 1600  # weight draws for the shares; with 100 the remainder scatters b
 
 
 @app.command()
-def explain(
+def explain(  # noqa: PLR0913  (a command)
     model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
     data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet or Excel (.xlsx).")],
     row: Annotated[

@@ -27,7 +27,7 @@ _LEAST_HELD_OUT = 5  # the fewest held-out rows that are scored
 
 
 @app.command()
-def fit(
+def fit(  # noqa: PLR0913  (a command)
     data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet or Excel (.xlsx).")],
     target: Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")] = None,
     x_err: Annotated[

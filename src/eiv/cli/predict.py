@@ -25,7 +25,7 @@ _OF_ROWS = ("likeness", "unlike")
 
 
 @app.command()
-def predict(
+def predict(  # noqa: PLR0913  (a command)
     model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
     data: Annotated[Path, typer.Argument(help="The new rows: CSV, Parquet or Excel (.xlsx).")],
     out: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +27,7 @@ _ENDINGS = (".html", ".htm")
 
 
 @app.command()
-def report(
+def report(  # noqa: PLR0913  (a command)
     subject: Annotated[
         Path, typer.Argument(metavar="MODEL|DIR", help="A model file, or the folder of a reproduction or a study.")
     ],
@@ -88,7 +88,7 @@ def report(
             raise ValueError(f"{page}: the page of a model can be written as {' or '.join(_ENDINGS)}.")
         check_output(page, force, subject, *([] if data is None else [data]))
         with interruptible(page, force):
-            _of_model(subject, data, page, x_err, y_err, target, drop_missing, separator, decimal)
+            _of_model(subject, page, _Given(data, x_err, y_err, target, drop_missing, separator, decimal))
     elif subject.is_dir():
         if data is not None:
             raise ValueError(f"{subject} is a folder of results, for which no table can be given.")
@@ -255,17 +255,27 @@ _UNITS = {  # the table with one row per unit, and the columns that identify a u
 }
 
 
-def _of_model(
-    model_file: Path,
-    data: Path | None,
-    page: Path,
-    x_err: list[str] | None,
-    y_err: str | None,
-    target: str | None,
-    drop_missing: bool,
-    separator: str | None,
-    decimal: str | None,
-) -> None:
+@dataclass(frozen=True)
+class _Given:
+    """The table that a model is evaluated on, and the options about it; `data` is None where there is no table."""
+
+    data: Path | None
+    x_err: list[str] | None
+    y_err: str | None
+    target: str | None
+    drop_missing: bool
+    separator: str | None
+    decimal: str | None
+
+    def check_that_none_needs_a_table(self, model_file: Path) -> None:
+        """Raise a ValueError where an option speaks of a table that is not given."""
+        options = {"--x-err": self.x_err, "--y-err": self.y_err, "--target": self.target}
+        for name, value in options.items():
+            if value:
+                raise ValueError(f"{name} needs a table; give one after {model_file}.")
+
+
+def _of_model(model_file: Path, page: Path, given: _Given) -> None:
     from eiv import EiVRegressor  # noqa: PLC0415  (slow to import)
     from eiv.cli.data import rows_in_words  # noqa: PLC0415
     from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
@@ -276,19 +286,16 @@ def _of_model(
     model: EiVRegressor
     header: Mapping[str, Any]
     sample: Sample | None
-    if data is None:
-        options = {"--x-err": x_err, "--y-err": y_err, "--target": target}
-        given = [name for name, value in options.items() if value]
-        if given:
-            raise ValueError(f"{given[0]} needs a table; give one after {model_file}.")
+    if given.data is None:
+        given.check_that_none_needs_a_table(model_file)
         model, header, sample = EiVRegressor.load(model_file), read_header(model_file), None
     else:
-        source = open_table(data, separator, decimal)
-        table = ModelTable.opened(model_file, source, x_err, y_err, with_labels=True, target=target)
+        source = open_table(given.data, given.separator, given.decimal)
+        table = ModelTable.opened(model_file, source, given.x_err, given.y_err, with_labels=True, target=given.target)
         if table.label_errors.left_out:
             show_warning(table.label_errors.left_out)
         with errors.status("reading"):
-            sample = replace(table.sample(drop_missing), digest=digest_of(source.path))
+            sample = replace(table.sample(given.drop_missing), digest=digest_of(source.path))
         _check_labels(table, sample)
         model, header = table.model, table.header
     lines = [("page made", time.strftime("%Y-%m-%d"))]

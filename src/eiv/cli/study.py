@@ -64,7 +64,8 @@ def coverage(
     needs("eiv study", "jinja2", "matplotlib", extra="report")
     with resumable(out):
         check_seed(seed)
-        from eiv.experiments.studies.coverage import study_coverage  # noqa: PLC0415  (slow to import)
+        from eiv.experiments.runs import RunOptions  # noqa: PLC0415  (slow to import)
+        from eiv.experiments.studies.coverage import study_coverage  # noqa: PLC0415
         from eiv.experiments.studies.coverage_page import write_coverage_page  # noqa: PLC0415
 
         table = study_coverage(
@@ -73,17 +74,15 @@ def coverage(
             n_networks=networks,
             methods=_names(methods, ";"),
             problems=_names(problems),
-            device=device,
             seed=seed,
-            restart=restart,
-            console=errors,
+            options=RunOptions(device, restart=restart, console=errors),
         )
         _show_coverage(table, _names(methods, ";") or _METHODS)
         _show_page(write_coverage_page(out), out)
 
 
 @study.command()
-def posteriors(
+def posteriors(  # noqa: PLR0913  (a command)
     out: Annotated[Path, typer.Option(help="Folder for the results; a killed run continues there.")] = Path(
         "posteriors"
     ),
@@ -105,7 +104,8 @@ def posteriors(
     needs("eiv study", "jinja2", "matplotlib", extra="report")
     with resumable(out):
         check_seed(seed)
-        from eiv.experiments.studies.posteriors import study_posteriors  # noqa: PLC0415  (slow to import)
+        from eiv.experiments.runs import RunOptions  # noqa: PLC0415  (slow to import)
+        from eiv.experiments.studies.posteriors import study_posteriors  # noqa: PLC0415
         from eiv.experiments.studies.posteriors_page import write_posteriors_page  # noqa: PLC0415
 
         table = study_posteriors(
@@ -115,11 +115,8 @@ def posteriors(
             n_networks=networks,
             n_ensembles=ensembles,
             epochs_share=epochs_share,
-            device=device,
             seed=seed,
-            times=times,
-            restart=restart,
-            console=errors,
+            options=RunOptions(device, times, restart, errors),
         )
         _show_posteriors(table)
         _show_page(write_posteriors_page(out), out)
@@ -142,7 +139,8 @@ def tables(
     needs("eiv study", "jinja2", "matplotlib", extra="report")
     with resumable(out):
         chosen = _range(seeds)
-        from eiv.experiments.studies.tables import study_tables  # noqa: PLC0415  (slow to import)
+        from eiv.experiments.runs import RunOptions  # noqa: PLC0415  (slow to import)
+        from eiv.experiments.studies.tables import study_tables  # noqa: PLC0415
         from eiv.experiments.studies.tables_page import write_tables_page  # noqa: PLC0415
 
         table = study_tables(
@@ -152,9 +150,7 @@ def tables(
             random=random,
             real=real,
             most_rows=most_rows,
-            device=device,
-            restart=restart,
-            console=errors,
+            options=RunOptions(device, restart=restart, console=errors),
         )
         _show_tables(table)
         _show_page(write_tables_page(out), out)

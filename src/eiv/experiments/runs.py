@@ -13,6 +13,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,7 +30,7 @@ import eiv
 from eiv.experiments.watch import end_with
 from eiv.io.files import check_folder, write_whole
 
-__all__ = ["MixedResultsError", "Unit", "read_unit", "run_units"]
+__all__ = ["MixedResultsError", "RunOptions", "Unit", "read_unit", "run_units"]
 
 _FOLDER = "stacks"  # the folder of the results of single units
 _UNITS_ON_A_GPU = 3  # one alone leaves it idle while Python prepares the next step
@@ -80,6 +81,43 @@ class Unit(Protocol):
 class _Queue(Protocol):
     def put(self, item: Any) -> None: ...
     def get(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a study is run, whatever it studies.
+
+    Attributes:
+        device: "auto", "cpu" or "cuda".
+        times: whether times can be compared, because units run one at a time; None: as the study does by default.
+        restart: whether results of other settings are replaced instead of refused.
+        console: the console for the progress bar; by default that of stderr.
+
+    Examples:
+        >>> RunOptions(device="cpu").found_device
+        'cpu'
+
+    """
+
+    device: str = "auto"
+    times: bool | None = None
+    restart: bool = False
+    console: Console | None = None
+
+    @property
+    def found_device(self) -> str:
+        """The device: "cpu", or "cuda" where "auto" finds a GPU."""
+        if self.device == "auto":
+            return "cuda" if torch.cuda.is_available() else "cpu"
+        return self.device
+
+    @property
+    def shown_on(self) -> Console:
+        """The console."""
+        return self.console or Console(stderr=True)
+
+
+DEFAULT_OPTIONS = RunOptions()
 
 
 def run_units(

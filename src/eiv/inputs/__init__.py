@@ -35,9 +35,9 @@ __all__ = [
 ]
 
 PRIORS: dict[str, InputPrior | LearnedPrior] = {
-    "flat": FlatPrior(),
-    "normal": LearnedPrior(max_components=1),
-    "mixture": LearnedPrior(),
+    "flat": FlatPrior(),  # Lemma 1
+    "normal": LearnedPrior(max_components=1),  # appendix A.2, with mean and covariance learned from X and its errors
+    "mixture": LearnedPrior(),  # a Gaussian mixture, learned likewise
 }
 """Input priors that a user can ask for by name."""
 

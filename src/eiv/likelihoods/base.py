@@ -38,7 +38,7 @@ class Likelihood(ABC):
 
     Attributes:
         is_fixed: whether nothing of it is fitted.
-        splits_error: whether `split` finds the state again after training, given the epistemic variance.
+        splits_error: whether `split` finds the state again after training, given the epistemic uncertainty.
 
     Examples:
         >>> from eiv.likelihoods import NormalLikelihood
@@ -127,10 +127,20 @@ class Likelihood(ABC):
         raise NotImplementedError(f"{type(self).__name__} is not fixed, but has no way to renew its state.")
 
     def split(
-        self, posterior: WeightPosterior, learned: Rows, judged: Rows, draws: ZetaDraws | None, streams: Streams
+        self,
+        posterior: WeightPosterior,
+        learned: Rows,
+        judged: Rows,
+        epistemic: Tensor,
+        draws: ZetaDraws | None,
+        streams: Streams,
     ) -> Self:
-        """The likelihood after training; the known errors of `judged` include the epistemic uncertainty."""
-        return self
+        """The likelihood found again after training, with the error of `judged` split between noise and weights.
+
+        `epistemic`, `S x N x n_y`, is the standard deviation of f over theta in the rows of `judged`. The other
+        arguments are those of `renew`. Training calls this where `splits_error` is True.
+        """
+        raise NotImplementedError(f"{type(self).__name__} splits the error of held-out rows, but has no way to do so.")
 
     def terms(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
         """`log_density` up to `constant`: `S x B x L`."""

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr, ndtri
 
 __all__ = ["Labels", "NormalLabels"]
 
 Array = NDArray[np.float64]
 _BISECTIONS = 48
 _CHUNK_VALUES = 2**22
+_NORMAL_DRAWS = 400  # of f, where its mean and standard deviation stand for its distribution
 
 
 class Labels(ABC):
     """The distribution of labels about f(zeta) in the rows of a prediction.
+
+    Labels of your own have to define the abstract methods, which answer for draws of f. Answers for f of which only the
+    mean and the standard deviation are known (`moment_interval`, `moment_log_density`) follow from them.
 
     Examples:
         >>> NormalLabels(np.array([3.0])).std
@@ -40,8 +46,23 @@ class Labels(ABC):
         """Quantiles of labels about equally likely `draws` of f, `n x rows (x n_y)`: `q.shape x rows (x n_y)`."""
 
     @abstractmethod
+    def log_density(self, draws: Array, y: Array) -> Array:
+        """The logarithm of the density of labels `y`, `rows (x n_y)`, about equally likely `draws` of f."""
+
+    @abstractmethod
     def sample(self, draws: Array, random: np.random.Generator) -> Array:
         """Draw a label about each of the `draws` of f."""
+
+    def moment_interval(self, mean: Array, std: Array, level: float) -> tuple[Array, Array]:
+        """The ends of the central interval of labels about a normal f, `rows (x n_y)` each."""
+        ends = np.array([(1 - level) / 2, (1 + level) / 2])
+        found = [self[rows].quantile(draws, ends) for rows, draws in _normal_draws(mean, std)]
+        low, high = np.concatenate(found, axis=1)
+        return low, high
+
+    def moment_log_density(self, mean: Array, std: Array, y: Array) -> Array:
+        """The logarithm of the density of labels `y` about a normal f, `rows (x n_y)`."""
+        return np.concatenate([self[rows].log_density(draws, y[rows]) for rows, draws in _normal_draws(mean, std)])
 
 
 @dataclass(frozen=True)
@@ -82,9 +103,37 @@ class NormalLabels(Labels):
                 found[row, part] = _mixture_quantile(flat[:, part], noise[part], probability)
         return found.reshape(*probabilities.shape, *shape)
 
+    def log_density(self, draws: Array, y: Array) -> Array:
+        """The logarithm of the density of the mixture."""
+        found = logsumexp(_log_normal(y, draws, self.noise), axis=0) - math.log(len(draws))
+        return np.asarray(found, dtype=float)
+
     def sample(self, draws: Array, random: np.random.Generator) -> Array:
         """The draws with normal noise added."""
         return draws + self.noise * random.standard_normal(draws.shape)
+
+    def moment_interval(self, mean: Array, std: Array, level: float) -> tuple[Array, Array]:
+        """The mean, minus and plus a multiple of the total standard deviation, eq. (total_unc)."""
+        width = ndtri((1 + level) / 2) * np.hypot(std, self.noise)
+        return mean - width, mean + width
+
+    def moment_log_density(self, mean: Array, std: Array, y: Array) -> Array:
+        """The logarithm of the normal density with the total standard deviation."""
+        return _log_normal(y, mean, np.hypot(std, self.noise))
+
+
+def _normal_draws(mean: Array, std: Array) -> Iterator[tuple[slice, Array]]:
+    """Equally likely draws of a normal f, `n x rows (x n_y)`, for one block of rows after the other."""
+    base = ndtri((np.arange(_NORMAL_DRAWS) + 0.5) / _NORMAL_DRAWS).reshape(-1, *[1] * mean.ndim)
+    base /= base.std()
+    size = max(1, _CHUNK_VALUES // (_NORMAL_DRAWS * max(1, mean[:1].size)))
+    for start in range(0, max(1, len(mean)), size):
+        rows = slice(start, start + size)
+        yield rows, mean[rows] + std[rows] * base
+
+
+def _log_normal(y: Array, mean: Array, std: Array) -> Array:
+    return np.asarray(-(((y - mean) / std) ** 2) / 2 - math.log(math.sqrt(2 * math.pi)) - np.log(std), dtype=float)
 
 
 def _mixture_quantile(centres: Array, noise: Array, probability: float) -> Array:

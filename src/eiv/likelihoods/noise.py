@@ -206,10 +206,11 @@ class ByBound(NoiseRule):
 
 
 NOISE_RULES: dict[str, NoiseRule] = {
-    "rmse": ByError(),
-    "residual": ByError(less_explained=True),
-    "likelihood": ByBound(),
+    "rmse": ByError(),  # the RMSE of m(x), as in the paper
+    "residual": ByError(less_explained=True),  # the same less the uncertainty of f(zeta), which that error holds too
+    "likelihood": ByBound(),  # what maximises the bound
 }
+"""Rules for sigma_y that a user can ask for by name."""
 
 
 def _unless_unseen_disagree(found: Tensor, unseen: Tensor, error: Tensor) -> Tensor:

@@ -124,10 +124,20 @@ class NormalLikelihood(Likelihood):
         self._inverse.copy_(1 / self.y_noise)
 
     def split(
-        self, posterior: WeightPosterior, learned: Rows, judged: Rows, draws: ZetaDraws | None, streams: Streams
+        self,
+        posterior: WeightPosterior,
+        learned: Rows,
+        judged: Rows,
+        epistemic: Tensor,
+        draws: ZetaDraws | None,
+        streams: Streams,
     ) -> Self:
-        """The likelihood with sigma_y moved half the way, in logarithm, to the one found for `judged`."""
+        """The likelihood with sigma_y moved half the way, in logarithm, to the one found for `judged`.
+
+        The epistemic uncertainty counts there as a known error of labels.
+        """
         assert self.rule is not None
+        judged = judged._replace(y_err=epistemic if judged.y_err is None else torch.hypot(epistemic, judged.y_err))
         found = self.rule.renewed(self.y_noise, posterior, learned, judged, draws, streams)
         return type(self)((self.y_noise * torch.maximum(found, _LEAST_SPLIT * self.y_noise)).sqrt(), self.rule)
 

@@ -40,3 +40,4 @@ FAMILIES: dict[str, type[WeightPosterior]] = {
     "linearised_laplace": LinearisedLaplace,
     "swag": SWAG,
 }
+"""Families that a user can ask for by name."""

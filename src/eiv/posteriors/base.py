@@ -86,7 +86,7 @@ class WeightPosterior(ABC):
             another sigma_y.
         signed_masks: whether masks may be negative.
         by_hand: whether hand-written passes evaluate its draws in training. They can where a draw is a set of masks, or
-            one theta for all rows. Other families use autograd.
+            one theta for all rows. Other families use autograd. `weight_decay` makes them faster.
         fewest_networks: the number of networks that a model needs for its weights to vary.
 
     A family with the mean and variance of f over theta in closed form computes them in `mean` and `theta_variance`, and
@@ -230,20 +230,25 @@ class WeightPosterior(ABC):
 
     @property
     def weight_decay(self) -> float | Tensor | None:
-        """The number c with `kl() = c / 2 * squares() + kl_beside_decay()`; None if there is no such number.
+        """The number c with `kl() = c / 2 * squares() + kl_beside_decay()`; None where no such number is stated.
 
-        It has the shape `S` where networks differ. With `anchors`, `kl` is c / 2 times the squared distances from them.
+        It has the shape `S` where networks differ. With `anchors`, squares are those of the distances from them. Only
+        hand-written steps (`by_hand`) use it: without it autograd differentiates all of `kl`. Training refuses a
+        statement that does not agree with `kl`.
         """
-        return 2 * self.weight_penalty
+        return None
 
     @property
     def anchors(self) -> list[Tensor]:
         """The values that the networks' parameters decay to, one `S x shape` per parameter; empty if they are zero."""
         return []
 
-    def kl_beside_decay(self) -> Tensor:
-        """The remainder of `kl` without the term of `weight_decay`, `S`; all of `kl` where there is no decay."""
-        return self.kl()
+    def kl_beside_decay(self) -> Tensor | None:
+        """The remainder of `kl` without the term of `weight_decay`, `S`; None if it is a constant.
+
+        By default, all of `kl` without a `weight_decay`, and nothing with one.
+        """
+        return self.kl() if self.weight_decay is None else None
 
     def squares(self) -> Tensor:
         """The sum of squared parameters of each network, `S`."""
@@ -285,7 +290,7 @@ class WeightPosterior(ABC):
             start += size
         return parts
 
-    def _no_masks(self, n_each: int = 1) -> dict[str, Tensor]:
+    def no_masks(self, n_each: int = 1) -> dict[str, Tensor]:
         """Masks of ones, which drop nothing, for `n_each` copies of each network: `S n_each x 1 x shape`."""
         like = next(iter(self.stack.parameters.values()))
         n_networks = n_each * len(like)
@@ -328,7 +333,12 @@ class PointPosterior(WeightPosterior):
 
     def theta(self, draw: WeightDraw) -> Theta:
         """The parameters as they are."""
-        return Theta(self._no_masks(), self.stack.parameters)
+        return Theta(self.no_masks(), self.stack.parameters)
+
+    @property
+    def weight_decay(self) -> float | Tensor:
+        """The gradient of `kl` is this number times phi."""
+        return 2 * self.weight_penalty
 
     def kl(self) -> Tensor:
         """The negative logarithm of the prior at phi, up to a constant: `S`."""

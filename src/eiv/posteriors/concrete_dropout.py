@@ -84,10 +84,6 @@ class ConcreteDropout(WeightPosterior):
             masks[name] = kept * (1 + logit.exp())  # 1 / (1 - p)
         return Theta(masks, self.stack.parameters)
 
-    @property
-    def weight_decay(self) -> None:
-        """None: the factor of the squared weights depends on the rates, which are learned."""
-
     def kl(self) -> Tensor:
         """The penalty of phi, less the entropy of the masks, `S`."""
         logits, rates = PACE * self.learned["logit_p"], self.rates

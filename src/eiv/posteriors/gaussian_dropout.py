@@ -61,6 +61,11 @@ class GaussianDropout(WeightPosterior):
         """The scales as masks, and the networks' parameters."""
         return Theta(draw, self.stack.parameters)
 
+    @property
+    def weight_decay(self) -> float | Tensor:
+        """The gradient of `kl` is this number times phi."""
+        return 2 * self.weight_penalty
+
     def kl(self) -> Tensor:
         """The penalty of the weights, `S`."""
         squares = self.squares()

@@ -311,7 +311,7 @@ class LastLayerLaplace(PointPosterior):
         head = template.get_submodule(self.head or "")
         # The output is copied, since later layers may change it in place.
         head.register_forward_hook(lambda _, inputs, output: caught.append((inputs[0], output.clone())))
-        state = self.stack.parameters | self.stack.constants | self._no_masks()
+        state = self.stack.parameters | self.stack.constants | self.no_masks()
         outputs = [
             functional_call(template, {name: value[s] for name, value in state.items()}, (values.flatten(0, 1),))
             for s, values in enumerate(zeta)
@@ -325,7 +325,7 @@ class LastLayerLaplace(PointPosterior):
         for name, layer in template.named_modules():
             if type(layer) is nn.Linear and f"{name}.weight".lstrip(".") in self.stack.parameters:
                 layer.register_forward_pre_hook(lambda *_, name=name: called.append(name))
-        state = self.stack.parameters | self.stack.constants | self._no_masks()
+        state = self.stack.parameters | self.stack.constants | self.no_masks()
         functional_call(template, {name: value[0] for name, value in state.items()}, (self._few_zetas()[0, 0],))
         return called
 

@@ -138,7 +138,7 @@ class LinearisedLaplace(LastLayerLaplace):
         calls: list[_Call] = []
         for place, name in enumerate(self.hidden):
             template.get_submodule(name).register_forward_hook(partial(_catch, calls, place))
-        state = self.stack.parameters | self.stack.constants | self._no_masks()
+        state = self.stack.parameters | self.stack.constants | self.no_masks()
         with torch.enable_grad():
             own = {name: value[s].detach() for name, value in state.items()}
             f = functional_call(template, own, (zeta.flatten(0, 1),))

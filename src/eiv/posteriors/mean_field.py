@@ -84,7 +84,12 @@ class MeanField(WeightPosterior):
         """The weights mu + sigma e, with gradients to both."""
         noise, means = draw["weights"], self.stack.parameters
         weights = _Weights.apply(self.learned["log_sigma"], noise, *means.values())  # type: ignore[no-untyped-call]
-        return Theta(self._no_masks(noise.shape[1]), dict(zip(means, weights, strict=True)))
+        return Theta(self.no_masks(noise.shape[1]), dict(zip(means, weights, strict=True)))
+
+    @property
+    def weight_decay(self) -> float | Tensor:
+        """The gradient of `kl` with respect to mu is this number times mu."""
+        return 2 * self.weight_penalty
 
     def kl(self) -> Tensor:
         """The divergence of normal distributions, `S`."""

@@ -119,7 +119,7 @@ class SWAG(PointPosterior):
             along = torch.einsum("sdk,sk...->sd...", draw["path"], self.kept[f"path.{name}"])
             across = self.kept[f"spread.{name}"].unsqueeze(1) * draw[name]
             parameters[name] = along.add_(across).add_(mean.detach().unsqueeze(1)).flatten(0, 1)
-        return Theta(self._no_masks(draw["path"].shape[1]), parameters)
+        return Theta(self.no_masks(draw["path"].shape[1]), parameters)
 
     def kl(self) -> Tensor:
         """The penalty of the mean; once training has ended, the divergence of the normal distribution, `S`."""

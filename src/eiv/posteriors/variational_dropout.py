@@ -77,6 +77,11 @@ class VariationalDropout(WeightPosterior):
         }
         return Theta(masks, self.stack.parameters)
 
+    @property
+    def weight_decay(self) -> float | Tensor:
+        """The gradient of `kl` with respect to phi is this number times phi."""
+        return 2 * self.weight_penalty
+
     def kl(self) -> Tensor:
         """The penalty of phi, and the divergence of s from the log-uniform prior for every unit, `S`."""
         squares = self.squares()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from eiv.likelihoods.labels import Labels, NormalLabels
+from eiv.likelihoods.labels import Labels
 from eiv.validation import check_level, check_option, check_random_generator
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Prediction:
         feature_names: the names of the features, where X was a pandas table.
         y_err_of_fit: `n_y`, the median known error of the training labels, where the fit was given errors of its labels
             and this prediction was not: `noise` leaves them out, and what is asked of labels warns.
-        labels: how labels scatter about f; None for normal noise.
+        labels: how labels scatter about f; None where that is not known, and nothing can be said of labels.
         likeness: `rows`, the probability that a row like those of the training lies farther out than this one, its
             error considered (see `eiv.inputs.TrainingCloud`). None where the model does not know its training rows, as
             from a file of an earlier version.
@@ -169,6 +169,8 @@ class Prediction:
 
         .. math:: m \pm z_{(1 + \mathrm{level}) / 2} \, u
 
+        For labels with normal noise, the total uncertainty stands in the place of u; others answer for themselves.
+
         Args:
             level: the probability that the interval should hold, between 0 and 1; 0.95 gives 1.96 standard deviations.
             of: "function" for f(zeta), "label" for a measured y.
@@ -189,13 +191,15 @@ class Prediction:
         if method == "quantile":
             low, high = self._quantiles(np.array([(1 - level) / 2, (1 + level) / 2]), of)
             return low, high
-        width = ndtri((1 + level) / 2) * (self.std if of == "function" else self.total)
+        if of == "label":
+            return self._known_labels().moment_interval(self.mean, self.std, level)
+        width = ndtri((1 + level) / 2) * self.std
         return self.mean - width, self.mean + width
 
     def quantile(self, q: ArrayLike, of: Of = "function") -> Array:
-        r"""Quantiles of the draws; for labels, of the mixture of normals around them.
+        r"""Quantiles of the draws; for labels, of the mixture of their distributions around the draws.
 
-        .. math:: F(y) = \frac1n \sum_{i=1}^n \Phi\Big(\frac{y - f_i}{\sigma_y}\Big) = q
+        .. math:: F(y) = \frac1n \sum_{i=1}^n P(y_i \le y | f_i) = q
 
         Args:
             q: one or several probabilities between 0 and 1.
@@ -205,8 +209,10 @@ class Prediction:
             `q.shape x rows (x n_y)`.
 
         Examples:
+            >>> from eiv.likelihoods import NormalLabels
             >>> draws = np.arange(101.0).reshape(101, 1)
-            >>> p = Prediction(np.zeros(1), np.ones(1), np.zeros(1), np.ones(1), draws=draws)
+            >>> labels = NormalLabels(np.ones(1))
+            >>> p = Prediction(np.zeros(1), np.ones(1), np.zeros(1), labels.std, draws=draws, labels=labels)
             >>> p.quantile([0.05, 0.5]), p.quantile(0.5, of="label").round(3)
             (array([[ 5.],
                    [50.]]), array([50.]))
@@ -223,7 +229,7 @@ class Prediction:
         if of == "function":
             # A function of the draws' distribution alone: draws that each stand there five times give the same.
             return np.asarray(np.quantile(draws, probabilities, axis=0, method="averaged_inverted_cdf"), dtype=float)
-        return self._labels.quantile(draws, probabilities)
+        return self._known_labels().quantile(draws, probabilities)
 
     def samples(self, of: Of = "function", random_state: int | np.random.Generator | None = None) -> Array:
         """The draws of f(zeta), or labels y = f(zeta) + noise with fresh noise from `random_state`.
@@ -232,14 +238,16 @@ class Prediction:
         zetas, as eq. (EiV_uncertainty) needs.
 
         Examples:
-            >>> p = Prediction(np.zeros(3), np.ones(3), np.zeros(3), np.ones(3), draws=np.zeros((500, 3)))
+            >>> from eiv.likelihoods import NormalLabels
+            >>> labels = NormalLabels(np.ones(3))
+            >>> p = Prediction(np.zeros(3), np.ones(3), np.zeros(3), labels.std, np.zeros((500, 3)), labels=labels)
             >>> p.samples().shape, p.samples(of="label", random_state=0).shape
             ((500, 3), (500, 3))
 
         """
         self._check_of(of)
         draws = self._kept_draws().astype(float)
-        return draws if of == "function" else self._labels.sample(draws, check_random_generator(random_state))
+        return draws if of == "function" else self._known_labels().sample(draws, check_random_generator(random_state))
 
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
         """A table with one row per prediction: moments, split of the variance, interval of the function at `level`.
@@ -337,9 +345,13 @@ class Prediction:
                 stacklevel=3,
             )
 
-    @property
-    def _labels(self) -> Labels:
-        return NormalLabels(np.broadcast_to(self.noise, self.mean.shape)) if self.labels is None else self.labels
+    def _known_labels(self) -> Labels:
+        if self.labels is None:
+            raise ValueError(
+                "How labels scatter about f is not known to this prediction. Make it with labels=..., such as "
+                "eiv.likelihoods.NormalLabels(noise)."
+            )
+        return self.labels
 
     def _shares_with_remainder(self) -> Array:
         if self.shares is None:

@@ -54,9 +54,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             without tuning, or "paper", the settings of the paper; see `eiv.training.settings`.
         error_model: "classical", x scatters around the true input; or "berkson", x was set and the true input
             scatters around it, so that zeta given x is N(x, x_err^2) whatever `input_prior` says.
-        input_prior: what is believed of the true input before x is seen: "flat" (Lemma 1); "normal" (appendix A.2 with
-            mean and covariance learned from X and its errors); "mixture" (a Gaussian mixture, learned likewise; the
-            default); or an object such as `eiv.NormalPrior(std, mean)`, `eiv.MixturePrior` or `eiv.LearnedPrior`.
+        input_prior: what is believed of the true input before x is seen: a name of `eiv.inputs.PRIORS`, such as
+            "mixture" (the default: a Gaussian mixture learned from X and its errors) and "flat" (the paper, Lemma 1);
+            or an object such as `eiv.NormalPrior(std, mean)`, `eiv.MixturePrior` or `eiv.LearnedPrior`.
         x_err_factor: what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to
             ignore them, or "auto" (the default): 1, or with network="cosine" a half, a quarter or 0 of it where the
             labels contradict errors of the stated size (by a factor of e^5, with a warning).
@@ -65,10 +65,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             each of three noisy features at most), "interpolated" (one noisy feature, f straight between `n_zeta`
             nodes), or "auto" (the default): "interpolated" for one noisy feature, else "informed"; see
             `eiv.inputs.ZetaDraws`. Predictions draw independent zetas, as the split of their variance needs.
-        posterior: the family of the weight posterior, a name of `eiv.posteriors.FAMILIES`: "bernoulli_dropout" (the
-            paper), "gaussian_dropout", "variational_dropout" and "concrete_dropout" (learned rates), "mean_field"
-            (normal weights), "ensemble" (its members are the `n_networks`, two at least), "last_layer_laplace",
-            "linearised_laplace" (the default) and "swag". Each says in its docstring what it learns, costs and misses.
+        posterior: the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, such as "linearised_laplace"
+            (the default) and "bernoulli_dropout" (the paper), or a subclass of `eiv.posteriors.WeightPosterior` of your
+            own. Each family says in its docstring what it learns, costs and misses; `docs/method.md` compares them.
         module: a callable `(n_inputs, n_outputs) -> torch.nn.Module`, with dropout layers of its own for the dropout
             families, or None for the paper's network.
         network: the kind of network: "paper", hidden layers of leaky ReLU, trained by steps; "cosine", one layer of
@@ -86,11 +85,11 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         learning_rate: Adam's step size; 0.001 by default.
         learning_rate_decay: the share of the training, at its end, over which the step size falls linearly to zero; 0
             leaves it as it is; 0.6 by default.
-        y_noise: sigma_y, the noise of the output: "rmse" (the paper), the RMSE of m(x); "residual", the same less the
-            uncertainty of f(zeta), which that error holds too; "likelihood", what maximises the bound (the default);
-            or a known value in units of y.
-        likelihood: how labels scatter about f: "normal" (the paper, and the default), or a subclass of
-            `eiv.likelihoods.Likelihood` of your own.
+        y_noise: sigma_y, the noise of the output: a known value in units of y, or the rule that finds it. That is a
+            name of `eiv.likelihoods.NOISE_RULES`, such as "likelihood" (the default: what maximises the bound) and
+            "rmse" (the paper: the RMSE of m(x)), or an `eiv.likelihoods.NoiseRule` of your own.
+        likelihood: how labels scatter about f: a name of `eiv.likelihoods.LIKELIHOODS`, such as "normal" (the paper,
+            and the default), or a subclass of `eiv.likelihoods.Likelihood` of your own.
         y_noise_init: sigma_y before its first update, as a share of the spread of y (in units of y where `standardise`
             is False).
         y_noise_every: sigma_y is renewed every this many epochs, and once at the end if there are fewer; by default
@@ -98,7 +97,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         held_out: the share of the rows that a network does not learn from (20 to 1,000 rows, a fifth at most, none of
             fewer than 25), so that it does not take its own overfitting for precision. sigma_y by "likelihood" comes
             from the learned rows unless the held-out ones disagree, less what the covariance of the weights explains
-            where that is found after training. By the other rules it comes from the held-out rows alone. 0.1 by
+            where that is found after training. By "rmse" and "residual" it comes from the held-out rows alone. 0.1 by
             default, 0 in the paper.
         n_zeta: L, draws of the true input per row in training. A prediction takes as many for each of its blocks, five
             at most.
@@ -153,13 +152,13 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     _constraints: ClassVar[dict[str, v.Constraint]] = {name: each.constraint for name, each in SETTINGS.items()}
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (an estimator)
         self,
         x_err: ArrayLike | RelativeError | None = None,
         *,
         recipe: Literal["default", "paper"] = "default",
         error_model: Literal["classical", "berkson"] = "classical",
-        input_prior: Literal["flat", "normal", "mixture"] | InputPrior | LearnedPrior | None = None,
+        input_prior: str | InputPrior | LearnedPrior | None = None,
         x_err_factor: float | Literal["auto"] | None = None,
         zeta_draws: str | None = None,
         posterior: str | type[WeightPosterior] | None = None,
@@ -173,7 +172,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         batch_size: int | None = None,
         learning_rate: float | None = None,
         learning_rate_decay: float | None = None,
-        y_noise: Literal["rmse", "residual", "likelihood"] | float | NoiseRule | None = None,
+        y_noise: str | float | NoiseRule | None = None,
         likelihood: str | type[Likelihood] | None = None,
         y_noise_init: float | None = None,
         y_noise_every: int | None = None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.metrics import calibration_curve, rmse
+from eiv.metrics import coverage, rmse
 from eiv.prediction import Prediction
 
 __all__ = ["Comparison", "Pattern"]
@@ -72,7 +72,9 @@ class Comparison:
         p: the predictions for these rows, of one output.
 
     Examples:
-        >>> p = Prediction(np.zeros(4), np.zeros(4), np.zeros(4), np.ones(4))
+        >>> from eiv.likelihoods import NormalLabels
+        >>> labels = NormalLabels(np.ones(4))
+        >>> p = Prediction(np.zeros(4), np.zeros(4), np.zeros(4), labels.std, labels=labels)
         >>> found = Comparison(np.zeros((4, 1)), np.array([-1.0, 0.5, 1.0, 5.0]), p)
         >>> found.covered([0.68, 0.95]).tolist(), found.residuals.tolist()
         ([0.25, 0.75], [-1.0, 0.5, 1.0, 5.0])
@@ -101,7 +103,7 @@ class Comparison:
 
     def covered(self, levels: Array | list[float]) -> Array:
         """The share of labels inside their interval at each level."""
-        return calibration_curve(self.y, self.p.mean, self.p.total, levels)
+        return np.array([coverage(self.y, *self.p.interval(float(level), of="label")) for level in levels])
 
     def chance(self, levels: Array | list[float]) -> Array:
         """Two standard deviations of `covered` at each level, for a calibrated model and independent rows."""

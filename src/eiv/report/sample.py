@@ -131,6 +131,7 @@ def single_outputs(p: Prediction) -> list[Prediction]:
             noise=p.noise[:, i],
             shares=None if p.shares is None else p.shares[:, i],
             feature_names=p.feature_names,
+            labels=None if p.labels is None else p.labels[:, i],
             likeness=p.likeness,
             unlike_below=p.unlike_below,
         )

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from eiv.engine.workers import run_tasks
 from eiv.inputs.plausible import SuspiciousErrorWarning
@@ -102,10 +101,12 @@ def _part(on_progress: Progress, i: int, n: int) -> Progress:
 
 
 def _score(model: FittedModel, table: Table) -> _Score:
-    """The score of a model; each label is taken as normal about its prediction. Errors are in spreads of the labels."""
+    """The score of a model, by the means and uncertainties of its predictions. Errors are in spreads of the labels."""
     found = model.predict(table.x, table.x_err, table.y_err, keep_draws=False)
     y, scale = table.y if model.names.has_columns else table.y[:, 0], model.y_scaler.scale
-    return _Score(np.asarray(stats.norm.logpdf(y, found.mean, found.total)), rmse(y / scale, found.mean / scale))
+    assert found.labels is not None
+    densities = found.labels.moment_log_density(found.mean, found.std, y)
+    return _Score(densities, rmse(y / scale, found.mean / scale))
 
 
 def _borne_out(spec: Spec, table: Table, model: FittedModel) -> tuple[FittedModel, str]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from eiv.engine.graphs import Replay, matmul_precision, own_stream
 from eiv.engine.streams import Purpose, Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
-from eiv.likelihoods import ByError, Likelihood
+from eiv.likelihoods import Likelihood
 from eiv.posteriors import WeightPosterior
 from eiv.training.blocks import Blocks
 from eiv.training.progress import Report
@@ -24,7 +24,7 @@ __all__ = ["Schedule", "TrainingDivergedError", "TrainingResult", "train"]
 
 _SPLITS = 3  # of the error of held-out rows, between noise and weights
 _THETAS, _ZETAS = 100, 8  # behind the epistemic part of held-out rows
-_LAST_LOOK = 64  # rows that trained networks are tried on
+_LAST_LOOK, _LOOKS = 64, 10  # rows that trained networks are tried on, and draws of (theta, zeta) for each
 _SECONDS_UNSEEN = 0.3  # a look at the loss makes the host wait for a GPU
 
 
@@ -209,7 +209,7 @@ def _train(
     with matmul_precision(y.device, schedule.precision):
         fitted = _finish(posterior, learned, judged, likelihood, draws, streams)
         # The last steps show in no loss: look at what the networks make of some of their rows.
-        few = ByError().of_rows(posterior, learned.between(0, _LAST_LOOK)._replace(y_err=None), noise_streams)
+        few = _squared_outputs(posterior, learned.inputs.rows(0, _LAST_LOOK), noise_streams)
     _stop_if_diverged(few.sum().expand(schedule.epochs, 1), schedule)
     return TrainingResult(fitted, losses, likelihood)
 
@@ -233,16 +233,15 @@ def _finish(
     """End the training of a posterior, and split the error of held-out rows between noise and weights.
 
     The residuals of rows that were not learned from hold the error of f, which the epistemic part stands for: with
-    sigma_y from the residuals alone it would be counted twice. So that part becomes a known error of theirs. Since it
-    depends on sigma_y in turn, and grows with it, log sigma_y goes half the way each of three times.
+    sigma_y from the residuals alone it would be counted twice. So the likelihood is found again given that part. Since
+    it depends on sigma_y in turn, and grows with it, this is done three times, each time half the way.
     """
     posterior.finish(learned, likelihood, draws, streams)
     if not posterior.depends_on_noise or not likelihood.splits_error or judged is learned:
         return likelihood
     for _ in range(_SPLITS):
         epistemic = _epistemic(posterior, judged.inputs, streams)
-        known = epistemic if judged.y_err is None else torch.hypot(epistemic, judged.y_err)
-        likelihood = likelihood.split(posterior, learned, judged._replace(y_err=known), draws, streams)
+        likelihood = likelihood.split(posterior, learned, judged, epistemic, draws, streams)
         posterior.finish(learned, likelihood, draws, streams)
     return likelihood
 
@@ -255,6 +254,13 @@ def _epistemic(posterior: WeightPosterior, inputs: ZetaPosterior, streams: Strea
     f = posterior.evaluate(posterior.draw(streams, _THETAS), zeta.expand(-1, _THETAS, -1, -1))
     found: Tensor = f.unflatten(2, (n_rows, n_zeta)).mean(3).std(1)
     return found
+
+
+@torch.no_grad()
+def _squared_outputs(posterior: WeightPosterior, inputs: ZetaPosterior, streams: Streams) -> Tensor:
+    """The squares of f for some draws of theta and zeta per row, `S x N x K x n_y`; an overflow is of no use either."""
+    zeta = inputs.draw(streams.normal(inputs.mean.shape[1], _LOOKS, inputs.n_base)).unsqueeze(3)
+    return posterior.evaluate_rows(streams, zeta, theta_axis=2).squeeze(3).square()
 
 
 def _stop_if_diverged(losses: Tensor, schedule: Schedule) -> None:

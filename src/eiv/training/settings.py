@@ -21,7 +21,8 @@ __all__ = ["RECIPES", "SETTINGS", "Setting", "Settings", "settings_for"]
 NETWORKS = ("paper", "cosine")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _FAMILY = v.Constraint(
-    lambda value: isinstance(value, type) and issubclass(value, WeightPosterior), "a subclass of eiv.WeightPosterior"
+    lambda value: isinstance(value, type) and issubclass(value, WeightPosterior),
+    "a subclass of eiv.posteriors.WeightPosterior",
 )
 _LIKELIHOOD = v.Constraint(
     lambda value: isinstance(value, type) and issubclass(value, Likelihood), "a subclass of eiv.likelihoods.Likelihood"
@@ -90,10 +91,9 @@ class Settings:
     )
     input_prior: Any = of_recipe(
         v.anything("an input prior"),
-        'what is believed of the true input before x is seen: "flat" (Lemma 1); "normal" (appendix A.2 with '
-        'mean and covariance learned from X and its errors); "mixture" (a Gaussian mixture, learned likewise; '
-        "the default); or an object such as `eiv.NormalPrior(std, mean)`, `eiv.MixturePrior` or "
-        "`eiv.LearnedPrior`.",
+        "what is believed of the true input before x is seen: a name of `eiv.inputs.PRIORS`, such as "
+        '"mixture" (the default: a Gaussian mixture learned from X and its errors) and "flat" (the paper, '
+        "Lemma 1); or an object such as `eiv.NormalPrior(std, mean)`, `eiv.MixturePrior` or `eiv.LearnedPrior`.",
         paper="flat",
         default="mixture",
     )
@@ -117,11 +117,10 @@ class Settings:
     )
     posterior: Any = of_recipe(
         v.either(v.option(*FAMILIES), _FAMILY),
-        'the family of the weight posterior, a name of `eiv.posteriors.FAMILIES`: "bernoulli_dropout" (the '
-        'paper), "gaussian_dropout", "variational_dropout" and "concrete_dropout" (learned rates), '
-        '"mean_field" (normal weights), "ensemble" (its members are the `n_networks`, two at least), '
-        '"last_layer_laplace", "linearised_laplace" (the default) and "swag". Each says in its docstring what '
-        "it learns, costs and misses.",
+        "the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, such as "
+        '"linearised_laplace" (the default) and "bernoulli_dropout" (the paper), or a subclass of '
+        "`eiv.posteriors.WeightPosterior` of your own. Each family says in its docstring what it learns, costs "
+        "and misses; `docs/method.md` compares them.",
         paper="bernoulli_dropout",
         default="linearised_laplace",
     )
@@ -193,16 +192,16 @@ class Settings:
     )
     y_noise: Any = of_recipe(
         v.either(v.option(*NOISE_RULES), v.real(0, exclusive=True), _RULE),
-        'sigma_y, the noise of the output: "rmse" (the paper), the RMSE of m(x); "residual", the same less '
-        'the uncertainty of f(zeta), which that error holds too; "likelihood", what maximises the bound (the '
-        "default); or a known value in units of y.",
+        "sigma_y, the noise of the output: a known value in units of y, or the rule that finds it. That is a "
+        'name of `eiv.likelihoods.NOISE_RULES`, such as "likelihood" (the default: what maximises the bound) and '
+        '"rmse" (the paper: the RMSE of m(x)), or an `eiv.likelihoods.NoiseRule` of your own.',
         paper="rmse",
         default="likelihood",
     )
     likelihood: Any = of_recipe(
         v.either(v.option(*LIKELIHOODS), _LIKELIHOOD),
-        'how labels scatter about f: "normal" (the paper, and the default), or a subclass of '
-        "`eiv.likelihoods.Likelihood` of your own.",
+        'how labels scatter about f: a name of `eiv.likelihoods.LIKELIHOODS`, such as "normal" (the paper, and '
+        "the default), or a subclass of `eiv.likelihoods.Likelihood` of your own.",
         paper="normal",
         default="normal",
     )
@@ -224,7 +223,7 @@ class Settings:
         "the share of the rows that a network does not learn from (20 to 1,000 rows, a fifth at most, none of "
         'fewer than 25), so that it does not take its own overfitting for precision. sigma_y by "likelihood" '
         "comes from the learned rows unless the held-out ones disagree, less what the covariance of the weights "
-        "explains where that is found after training. By the other rules it comes from the held-out rows alone. "
+        'explains where that is found after training. By "rmse" and "residual" it comes from the held-out rows alone. '
         "0.1 by default, 0 in the paper.",
         paper=0.0,
         default=0.1,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -11,8 +14,11 @@ from eiv.engine.quadrature import Quadrature
 from eiv.likelihoods import Likelihood
 from eiv.networks.mlp import MLPStack
 from eiv.posteriors import WeightPosterior
+from eiv.posteriors.base import sum_of_squares
 from eiv.training.objective import bound, loss
 from eiv.training.passes import evaluate_by_hand
+
+_ROUNDING = 1e-3  # of gradients, as a share of their length: above rounding errors in float32
 
 
 class Step:
@@ -65,7 +71,7 @@ class PassStep(Step):
         self, posterior: WeightPosterior, likelihood: Likelihood, n_rows: int, learning_rate: float, stack: MLPStack
     ) -> None:
         decay = 0.0 if posterior.weight_decay is None else posterior.weight_decay / n_rows
-        adam = FlatAdam(list(stack.parameters.values()), learning_rate, decay)
+        adam = FlatAdam(list(stack.parameters.values()), learning_rate, decay, posterior.anchors)
         super().__init__(posterior, likelihood, n_rows, adam)
         if posterior.learned:
             self.adams.append(FlatAdam(list(posterior.learned.values()), learning_rate))
@@ -91,7 +97,9 @@ class PassStep(Step):
             for adam in self.adams[1:] if points else self.adams:
                 adam.gradient.zero_()
         f.backward(df)
-        (self.posterior.kl_beside_decay() / self.n_rows).sum().backward()  # adds to what the data say
+        rest = self.posterior.kl_beside_decay()
+        if rest is not None and rest.requires_grad:
+            (rest / self.n_rows).sum().backward()  # adds to what the data say
         for adam in self.adams:
             adam.step()
 
@@ -123,7 +131,12 @@ class MLPStep(Step):
     def __call__(self, batch: Batch, total: Tensor) -> None:
         """Move the weights for a minibatch; its loss less what does not depend on the data is added to `total`."""
         zeta, y, y_err, levels, draw = batch
-        masks, share = self.posterior.theta(draw).masks, y.shape[1] / self.n_rows
+        (masks, parameters), share = self.posterior.theta(draw), y.shape[1] / self.n_rows
+        if parameters is not self.stack.parameters:
+            raise ValueError(
+                f"{type(self.posterior).__name__}: its draws have parameters of their own, so that weight_decay does "
+                "not do without autograd; leave weight_decay out."
+            )
         f = self.stack.forward(masks, zeta)
         if levels is not None:
             zeta = _taken(zeta, self.likelihood.choose_zetas(f, y, y_err, total, share, levels))
@@ -158,7 +171,34 @@ def step_for(posterior: WeightPosterior, likelihood: Likelihood, learning_rate: 
     stack, decay = posterior.stack, posterior.weight_decay
     if not (isinstance(stack, MLPStack) and posterior.by_hand):
         return Step(posterior, likelihood, n_rows, FlatAdam(posterior.parameters, learning_rate))
-    if decay is None or posterior.learned:
+    _check_decay(posterior)
+    if decay is None or posterior.learned or posterior.kl_beside_decay() is not None:
         return PassStep(posterior, likelihood, n_rows, learning_rate, stack)
     adam = FlatAdam(posterior.parameters, learning_rate, decay / n_rows, posterior.anchors)
     return MLPStep(posterior, likelihood, n_rows, adam, stack)
+
+
+@torch.enable_grad()
+def _check_decay(posterior: WeightPosterior) -> None:
+    """Refuse a `weight_decay` and a `kl_beside_decay` whose gradients do not add up to that of `kl`."""
+    if posterior.weight_decay is None:
+        return
+    values = list(posterior.stack.parameters.values())
+    anchors = posterior.anchors or [torch.zeros_like(value) for value in values]
+    squares = sum_of_squares([value - anchor for value, anchor in zip(values, anchors, strict=True)])
+    kl, rest = posterior.kl(), posterior.kl_beside_decay()
+    left_out = kl - posterior.weight_decay / 2 * squares - (0.0 if rest is None else rest)
+    size, gap = (_size_of_gradient(each, posterior.parameters) for each in (kl, left_out))
+    if gap > _ROUNDING * size:
+        raise ValueError(
+            f"{type(posterior).__name__}: weight_decay and kl_beside_decay do not add up to kl. State them for its own "
+            "kl, or return None from weight_decay."
+        )
+
+
+def _size_of_gradient(kl: Tensor, parameters: Sequence[Tensor]) -> float:
+    """The length of the gradient of a divergence, `S`, with respect to the parameters of all networks."""
+    if not kl.requires_grad:
+        return 0.0
+    found = torch.autograd.grad(kl.sum(), parameters, retain_graph=True, materialize_grads=True)
+    return math.hypot(*(float(each.norm()) for each in found))

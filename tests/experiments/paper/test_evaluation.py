@@ -10,6 +10,7 @@ from eiv import Prediction
 from eiv.datasets import SIMULATED
 from eiv.experiments.paper.evaluation import LEVELS, evaluate_models, evaluate_regression
 from eiv.experiments.paper.problems import Points, Problem, problem
+from eiv.likelihoods import NormalLabels
 
 
 class Oracle:
@@ -21,7 +22,8 @@ class Oracle:
     def predict_distribution(self, x, method, keep_draws):
         ones = np.ones(len(x))
         u = self.u * (1 if method == "unbiased" else 0.5)
-        return Prediction(self.mean * ones, 0.6 * u * ones, 0.8 * u * ones, self.noise * ones)
+        labels = NormalLabels(self.noise * ones)
+        return Prediction(self.mean * ones, 0.6 * u * ones, 0.8 * u * ones, labels.std, labels=labels)
 
 
 def toy():

@@ -13,9 +13,11 @@ from rich.console import Console
 from eiv import EiVRegressor
 from eiv.experiments.paper.problems import problem
 from eiv.experiments.paper.settings import TRAINING
+from eiv.experiments.runs import RunOptions
 from eiv.experiments.studies import posteriors, posteriors_page
 from eiv.experiments.studies.posteriors import DATA_SETS, PosteriorUnit, study_posteriors
 from eiv.experiments.studies.posteriors_page import write_posteriors_page
+from eiv.likelihoods import NormalLabels
 from eiv.metrics import coverage, crps, interval_score, nll
 from eiv.posteriors import FAMILIES
 from scenarios import only_svg
@@ -28,7 +30,8 @@ def unit(**changes):
 
 def study(folder, **changes):
     known = {"data_sets": ["linear"], "families": ["bernoulli_dropout", "ensemble"], "n_networks": 2}
-    return study_posteriors(folder, **(known | {"device": "cpu", "console": Console(quiet=True)} | changes))
+    options = RunOptions("cpu", console=Console(quiet=True))
+    return study_posteriors(folder, **known | changes, options=options)
 
 
 @pytest.fixture
@@ -112,7 +115,7 @@ def test_an_ensemble_has_five_members_and_time_is_a_networks(small):
 
 def test_label_scores_of_real_data_are_in_units_of_the_spread():
     ones = np.ones(3)
-    p = posteriors.Prediction(0 * ones, 3 * ones, 4 * ones, 0 * ones)
+    p = posteriors.Prediction(0 * ones, 3 * ones, 4 * ones, 0 * ones, labels=NormalLabels(0 * ones))
     y = np.array([5.0, -5.0, 20.0])
     by_hand = {"nll": nll(y / 5, 0 * ones, ones), "crps": crps(y / 5, 0 * ones, ones)}
     found = posteriors._label_scores(p, y, 5.0)
@@ -260,3 +263,16 @@ def test_the_page_in_docs_is_that_of_the_results(tmp_path):
     page = write_posteriors_page(root / "results" / "posteriors", tmp_path / "posteriors.md")
     assert page.read_text() == (root / "docs" / "posteriors.md").read_text()
     assert "When to use which family" in page.read_text()
+
+
+@pytest.mark.parametrize(("times", "alone"), [(None, True), (True, True), (False, False)])
+def test_units_run_alone_unless_times_are_not_asked_for(tmp_path, monkeypatch, times, alone):
+    seen = {}
+
+    def run_units(units, folder, console, restart, alone):
+        seen.update(timed={unit.timed for unit in units}, alone=alone, restart=restart)
+
+    monkeypatch.setattr(posteriors, "run_units", run_units)
+    monkeypatch.setattr(posteriors, "collect_units", lambda *_: None)
+    study_posteriors(tmp_path, options=RunOptions("cpu", times, restart=True))
+    assert seen == {"timed": {alone}, "alone": alone, "restart": True}

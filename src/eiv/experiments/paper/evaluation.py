@@ -14,6 +14,7 @@ from eiv import EiVRegressor, Prediction
 from eiv.datasets import SIMULATED
 from eiv.experiments.paper.problems import Problem
 from eiv.experiments.paper.regression import GRegression
+from eiv.likelihoods import NormalLabels
 from eiv.metrics import coverage, rmse
 
 __all__ = ["ESTIMATORS", "LEVELS", "Evaluation", "evaluate_models", "evaluate_regression"]
@@ -104,8 +105,8 @@ def evaluate_regression(problem: Problem) -> Evaluation:
         x = np.concatenate([problem.X[test, 0], *(points.x for points in problem.points)])
         mean, parameters, predictive = model.predict(x)
         nothing = np.zeros_like(mean)
-        bands["parameters"].append(Prediction(mean, parameters, nothing, np.full_like(mean, y_noise)))
-        bands["predictive"].append(Prediction(mean, predictive, nothing, nothing))
+        for name, std, noise in (("parameters", parameters, nothing + y_noise), ("predictive", predictive, nothing)):
+            bands[name].append(Prediction(mean, std, nothing, noise, labels=NormalLabels(noise)))
     return _evaluate(problem, bands)
 
 

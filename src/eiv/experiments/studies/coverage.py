@@ -12,14 +12,12 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.random import SeedSequence
-from rich.console import Console
 
 from eiv import EiVRegressor, fit_splits
 from eiv.datasets import SIMULATED, Simulated, simulate
 from eiv.experiments.paper.settings import COMMON, TRAINING
-from eiv.experiments.runs import run_units
+from eiv.experiments.runs import DEFAULT_OPTIONS, RunOptions, run_units
 from eiv.experiments.studies.limits import best_prediction, smallest_rmse
 from eiv.experiments.studies.results import collect_units
 from eiv.metrics import coverage, rmse
@@ -167,10 +165,8 @@ def study_coverage(
     n_networks: int = 5,
     methods: Sequence[str] = (),
     problems: Sequence[str] = (),
-    device: str = "auto",
     seed: int = 0,
-    restart: bool = False,
-    console: Console | None = None,
+    options: RunOptions = DEFAULT_OPTIONS,
 ) -> pd.DataFrame:
     """Run the units of the study whose results `folder` does not hold yet, and write its table.
 
@@ -180,10 +176,8 @@ def study_coverage(
         n_networks: networks per data set.
         methods: some of `METHODS`; all by default.
         problems: some of the simulated problems; all by default.
-        device: "auto", "cpu" or "cuda".
         seed: the seed of data and networks.
-        restart: whether results of other settings are replaced.
-        console: the console for the progress bar.
+        options: device, console and the like.
 
     Returns:
         One row per network: problem, zeta, method, realisation, network and scores.
@@ -194,15 +188,14 @@ def study_coverage(
     """
     check_among("methods", methods, METHODS)
     check_among("problems", problems, SIMULATED)
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
     units = [
-        CoverageUnit(problem, zeta, method, n_realisations, n_networks, seed, device)
+        CoverageUnit(problem, zeta, method, n_realisations, n_networks, seed, options.found_device)
         for problem in problems or SIMULATED
         for zeta in ZETAS
         for method in methods or METHODS
     ]
-    run_units(sorted(units, key=lambda unit: -unit.cost), folder, console or Console(stderr=True), restart)
+    in_order = sorted(units, key=lambda unit: -unit.cost)
+    run_units(in_order, folder, options.shown_on, options.restart, alone=bool(options.times))
     return collect_units(folder, units, _ORDER, (TABLE, UNITS))
 
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-from rich.console import Console
 
 from eiv import EiVRegressor, Prediction, TrainingDivergedError, fit_splits
 from eiv.datasets import SIMULATED
@@ -20,7 +18,7 @@ from eiv.experiments.paper.evaluation import rows_of, scores_of
 from eiv.experiments.paper.problems import Problem, problem
 from eiv.experiments.paper.settings import METHODS, TRAINING, Training
 from eiv.experiments.paper.stacks import Stack
-from eiv.experiments.runs import run_units
+from eiv.experiments.runs import DEFAULT_OPTIONS, RunOptions, run_units
 from eiv.experiments.studies.results import collect_units
 from eiv.metrics import crps, interval_score, nll
 from eiv.posteriors import FAMILIES
@@ -177,15 +175,12 @@ def study_posteriors(
     n_networks: int = 10,
     n_ensembles: int | None = None,
     epochs_share: float = 1.0,
-    device: str = "auto",
     seed: int = 0,
-    times: bool = True,
-    restart: bool = False,
-    console: Console | None = None,
+    options: RunOptions = DEFAULT_OPTIONS,
 ) -> pd.DataFrame:
     """Run the units of the study whose results `folder` does not hold yet, and write its tables.
 
-    Units run one at a time, so that their times can be compared; without `times` they run in parallel.
+    Units run one at a time, so that their times can be compared, unless the options say `times=False`.
 
     Args:
         folder: the folder for the results.
@@ -194,11 +189,8 @@ def study_posteriors(
         n_networks: networks per data set, method and family, each on a split of its own.
         n_ensembles: the number of ensembles (of five members each); by default that of networks.
         epochs_share: the share of the paper's epochs that are trained, at most 1.
-        device: "auto", "cpu" or "cuda".
         seed: the seed of data, splits and networks.
-        times: whether times are measured; those of units that `folder` holds already are kept.
-        restart: whether results of other settings are replaced.
-        console: the console for the progress bar.
+        options: device, console and the like; times of units that `folder` holds already are kept.
 
     Returns:
         One row per model: data set, method, family, network, scores, and seconds per network.
@@ -214,8 +206,7 @@ def study_posteriors(
             raise ValueError(f"{name} must be at least 1, got {number}.")
     if not 0 < epochs_share <= 1:
         raise ValueError(f"epochs_share must be above 0 and at most 1, got {epochs_share!r}.")
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device, times = options.found_device, options.times is not False
     units = [
         PosteriorUnit(name, method, family, n_networks, epochs_share, seed, device, timed=times)
         for name in DATA_SETS
@@ -225,7 +216,7 @@ def study_posteriors(
     ]
     if n_ensembles is not None:
         units = [replace(unit, n_models=n_ensembles) if unit.members > 1 else unit for unit in units]
-    run_units(units, folder, console or Console(stderr=True), restart, alone=times)
+    run_units(units, folder, options.shown_on, options.restart, alone=times)
     return collect_units(folder, units, _ORDER, (TABLE, UNITS))
 
 

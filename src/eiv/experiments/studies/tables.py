@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
-from rich.console import Console
 
 from eiv import TrainingDivergedError
-from eiv.experiments.runs import run_units
+from eiv.experiments.runs import DEFAULT_OPTIONS, RunOptions, run_units
 from eiv.experiments.studies.random_problems import random_problem
 from eiv.experiments.studies.real_tables import humidity, left_out, load_table, tables_at_hand
 from eiv.experiments.studies.results import collect_units
@@ -186,9 +184,7 @@ def study_tables(
     random: bool = True,
     real: bool = True,
     most_rows: int | None = None,
-    device: str = "auto",
-    restart: bool = False,
-    console: Console | None = None,
+    options: RunOptions = DEFAULT_OPTIONS,
 ) -> pd.DataFrame:
     """Run the units of the study whose results `folder` does not hold yet, and write its tables.
 
@@ -199,9 +195,7 @@ def study_tables(
         random: whether random problems are run.
         real: whether real tables are run, and the example of the README.
         most_rows: the most rows to train with, for a trial; None for all.
-        device: "auto", "cpu" or "cuda".
-        restart: whether results of other settings are replaced.
-        console: the console for the progress bar, and for a sentence on what is left out.
+        options: device, console and the like; the console also shows a sentence on what is left out.
 
     Returns:
         One row per fit: problem, method, a description of the problem, and scores.
@@ -218,18 +212,17 @@ def study_tables(
     problems += [EXAMPLE, *tables_at_hand()] if real else []
     if not problems:
         raise ValueError("There is nothing to run: neither random problems nor real tables.")
-    console = console or Console(stderr=True)
     missing = [name for name in RIVALS if name not in installed_rivals()]
     for sentence in (
         f"Left out: {', '.join(missing)} (not installed)." if missing and not methods else "",
         left_out() if real else "",
     ):
         if sentence:
-            console.print(sentence, highlight=False)
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+            options.shown_on.print(sentence, highlight=False)
+    device = options.found_device
     units = [TableUnit(problem, method, most_rows, device) for problem in problems for method in chosen]
-    run_units(sorted(units, key=lambda unit: -unit.cost), folder, console, restart)
+    in_order = sorted(units, key=lambda unit: -unit.cost)
+    run_units(in_order, folder, options.shown_on, options.restart, alone=bool(options.times))
     return collect_units(folder, units, _ORDER, (TABLE, UNITS))
 
 

@@ -1,4 +1,9 @@
-"""Fits without steps: cosine features whose kernel and noise are those that make the labels most probable."""
+"""Fits without steps: cosine features whose kernel and noise are those that make the labels most probable.
+
+They rest on normal labels: f is linear in weights with a normal prior, so that with normal noise the probability of the
+labels has a closed form, which every module here writes out. Another likelihood has no such form. It is refused for
+`network="cosine"`, and with it the automatic choice trains by steps.
+"""
 
 from eiv.training.evidence.fit import Fitted as Fitted
 from eiv.training.evidence.fit import evidence_of as evidence_of
