@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from eiv.engine import memory
+
 __all__ = ["Labels", "NormalLabels"]
 
 Array = NDArray[np.float64]
 _BISECTIONS = 48
-_CHUNK_VALUES = 2**22
 
 
 class Labels(ABC):
@@ -76,7 +77,7 @@ class NormalLabels(Labels):
         shape = draws.shape[1:]
         flat, noise = draws.reshape(len(draws), -1), np.broadcast_to(self.noise, shape).reshape(-1)
         found = np.empty((probabilities.size, flat.shape[1]))
-        for start in range(0, flat.shape[1], step := max(1, _CHUNK_VALUES // len(draws))):
+        for start in range(0, flat.shape[1], step := max(1, memory.LABELS // len(draws))):
             part = slice(start, start + step)
             for row, probability in enumerate(probabilities.reshape(-1)):
                 found[row, part] = _mixture_quantile(flat[:, part], noise[part], probability)
