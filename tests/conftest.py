@@ -49,13 +49,14 @@ _NOT_NUMERICAL = {
     "test_order.py",
     "test_public_api.py",
     "test_readme.py",
+    "test_rooms.py",
 }
 # Files by the package that they need, of an extra or of POSIX, and tests by the file of Linux that they need. They are
 # left out where it is missing; a test in another file says itself what it needs. See CONTRIBUTING.md.
 FILES_THAT_NEED = {
     "typer": [
         *("cli/*", "experiments/*", "report/*", "scenarios.py", "training/test_diagnostics.py", "test_benchmarks.py"),
-        *("test_examples.py", "test_public_api.py", "test_readme.py"),
+        *("test_examples.py", "test_public_api.py", "test_readme.py", "test_rooms.py"),
     ],
     "pyarrow": ["fuzz/*", "io/tables/*"],
     "onnxruntime": ["io/test_export.py"],
