@@ -18,3 +18,4 @@ __all__ = [
 ]
 
 LIKELIHOODS: dict[str, type[Likelihood]] = {"normal": NormalLikelihood}
+"""Likelihoods that a user can ask for by name."""
