@@ -131,7 +131,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         loss_curve_: `epochs x n_networks`, the course of eq. (mcloss).
         zeta_ess_: the effective sample size of the `n_zeta` zetas of a training row, from 1 to `n_zeta` (see
             `eiv.training.diagnostics`); None for exact inputs.
-        bound_gap_: how far the bound that was trained on is off for want of zetas, in nats per row; above 0.1 `fit`
+        bound_gap_: the error of the bound that was trained on because zetas are few, in nats per row; above 0.1 `fit`
             warns. None for exact inputs.
         posterior_: the fitted weight posterior of the stacked networks.
 
@@ -453,7 +453,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def bound_gap_(self) -> float | None:
-        """How far the bound is off for want of zetas."""
+        """The error of the bound because zetas are few, in nats per row."""
         return self._fitted.record.bound_gap
 
     @property
@@ -506,7 +506,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             likelihood: the same for a likelihood of your own.
 
         Returns:
-            The fitted model. A file that is damaged, or none of ours, is an `eiv.ModelFileError`.
+            The fitted model. A file that is damaged, or that eiv did not write, raises an `eiv.ModelFileError`.
 
         Examples:
             >>> import tempfile
@@ -682,7 +682,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Run a check of scikit-learn's or NumPy's and see to it that its error names the argument."""
+    """Run a check of scikit-learn's or NumPy's, and name the argument in its error."""
     try:
         return check(*args, **kwargs)
     except ValueError as error:

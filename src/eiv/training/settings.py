@@ -354,7 +354,7 @@ def settings_for(arguments: Mapping[str, Any], n_rows: int, n_noisy: int = 0) ->
 
 
 def check_kind(arguments: Mapping[str, Any]) -> None:
-    """See to it that no argument is given that has no meaning for the kind of network."""
+    """Raise a ValueError for an argument that has no meaning for the kind of network."""
     if arguments.get("network") == "cosine" and (given := _of_steps(arguments)):
         name = given[0]
         raise ValueError(

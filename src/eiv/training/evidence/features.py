@@ -21,7 +21,7 @@ from eiv.inputs.zeta import ZetaMixture, ZetaNormal
 SMOOTH, ROUGH = (5.0, 3.0), (1.0, 1.0)  # degrees of freedom of frequencies, of all features and along a line
 _LINES = 8  # one frequency in this many belongs to each direction
 _FEWEST_NODES = 16
-_BIAS = 3.0  # prior standard deviation of the constant, in spreads of y
+_BIAS = 3.0  # prior standard deviation of the constant, in standard deviations of y
 _OWN_DRAWS = 64  # that stand for a posterior of the user's own
 
 
