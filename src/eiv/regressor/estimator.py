@@ -50,7 +50,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             those by name (a mapping or a pandas Series); 0 for exact columns; a covariance `n_x x n_x`; or
             `eiv.relative(0.05)`, a share of each column's spread. None for exact inputs: the model without
             Errors-in-Variables.
-        recipe: what holds for the arguments that are None: "default", which serves tables of 100 to 100,000 rows
+        recipe: what holds for the arguments that are None: "default", which serves tables of 60 to 100,000 rows
             without tuning, or "paper", the settings of the paper; see `eiv.training.settings`.
         error_model: "classical", x scatters around the true input; or "berkson", x was set and the true input
             scatters around it, so that zeta given x is N(x, x_err^2) whatever `input_prior` says.

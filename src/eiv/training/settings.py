@@ -78,7 +78,7 @@ class Settings:
 
     recipe: str = fixed(
         v.option("default", "paper"),
-        'what holds for the arguments that are None: "default", which serves tables of 100 to 100,000 rows '
+        'what holds for the arguments that are None: "default", which serves tables of 60 to 100,000 rows '
         'without tuning, or "paper", the settings of the paper; see `eiv.training.settings`.',
         "default",
     )
