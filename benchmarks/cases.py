@@ -57,7 +57,7 @@ class Case:
         weights = self.n_inputs * h + 3 * h * h + h
         return 3 * 2 * weights * self.batch_size * self.n_zeta
 
-    def flops_a_row(self, n_theta: int) -> float:
+    def flops_per_row(self, n_theta: int) -> float:
         """The same for the prediction of one row by one network, dropped units included."""
         h = self.hidden_units
         return 2 * (self.n_inputs * h + 3 * h * h + h) * n_theta * self.n_zeta

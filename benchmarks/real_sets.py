@@ -1,7 +1,7 @@
 """The default recipe on the nine real sets against the paper's tuned settings: `python benchmarks/real_sets.py`.
 
 The paper's figures are those of the full run in results/. The default recipe is fitted to the same splits, with the
-same errors of the inputs and nothing else told. `--device cuda` takes minutes, the CPU hours; `--write` renews the
+same errors of the inputs and no other argument. `--device cuda` takes minutes, the CPU hours; `--write` renews the
 table in docs/benchmarks.md.
 """
 

@@ -136,7 +136,7 @@ def report(rounds: int, console: Console) -> str:
         found = measure(predict_timers(case), rounds)
         for name, value in found.items():
             asked_for = TARGETS[case.name][2] if name == "eiv, 10 networks" else ""
-            share = case.flops_a_row(N_THETA) * case.n_predicted / value / peak
+            share = case.flops_per_row(N_THETA) * case.n_predicted / value / peak
             row = f"| prediction, {case.name} | {name} | {case.n_predicted} | {value:.3f} "
             lines.append(row + f"| {found['textbook loop'] / value:.2f} | {asked_for} | {share:.0%} |")
             console.print(lines[-1])

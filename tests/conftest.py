@@ -42,21 +42,22 @@ _NOT_NUMERICAL = {
     "io/tables",
     "io/test_files.py",
     "report",
-    "test_adding.py",
     "test_bad_input.py",
     "test_benchmarks.py",
+    "test_contributing.py",
     "test_examples.py",
     "test_extras.py",
     "test_order.py",
     "test_public_api.py",
     "test_readme.py",
+    "test_rooms.py",
 }
 # Files by the package that they need, of an extra or of POSIX, and tests by the file of Linux that they need. They are
 # left out where it is missing; a test in another file says itself what it needs. See CONTRIBUTING.md.
 FILES_THAT_NEED = {
     "typer": [
         *("cli/*", "experiments/*", "report/*", "scenarios.py", "training/test_diagnostics.py", "test_benchmarks.py"),
-        *("test_examples.py", "test_public_api.py", "test_readme.py"),
+        *("test_contributing.py", "test_examples.py", "test_public_api.py", "test_readme.py", "test_rooms.py"),
     ],
     "pyarrow": ["fuzz/*", "io/tables/*"],
     "onnxruntime": ["io/test_export.py"],
@@ -88,6 +89,7 @@ LONGEST = [
     "tests/training/test_recipes.py::test_labels_that_are_noise_alone_are_covered",
     "tests/posteriors/test_linearised_laplace.py::test_with_many_directions_it_is_that_of_all_weights",
     "tests/experiments/paper/test_report.py::test_the_page_needs_nothing_from_elsewhere",
+    "tests/test_contributing.py::test_the_changes_apply_and_what_they_add_works",
 ]
 
 

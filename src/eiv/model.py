@@ -13,6 +13,7 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eiv.engine import memory
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import network_seeds
 from eiv.inputs import InputPrior, TrainingCloud, ZetaPosterior
@@ -35,7 +36,6 @@ SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
     "literal": LiteralSampler,
 }
 _OFF_ONE = 1e-9  # the tolerance of the sum of the shares: above rounding, and too small to show in a prediction
-_KEPT_DRAWS = 2**25  # the most values of draws that a prediction keeps by default
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class FittedModel:
         posterior = self.for_predictions()
         sampler: FunctionSampler = SAMPLERS[method](posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
         n_values = n_theta * self.n_networks * n_zeta * len(x) * self.n_outputs
-        keep = n_values <= _KEPT_DRAWS if keep_draws is None else keep_draws
+        keep = n_values <= memory.KEPT_DRAWS if keep_draws is None else keep_draws
         mean, epistemic, aleatoric, draws = self._sampled(x, errors, sampler, posterior, keep)
         shares = self._shares(x, errors, n_theta, n_zeta) if budget else None
         labels = self.likelihood.labels(self.y_scaler.scale, mean.shape, y_err, self.pool)

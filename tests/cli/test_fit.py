@@ -107,12 +107,12 @@ def test_errors_of_the_command_line_replace_those_of_the_file_column_by_column(f
     (folder / "fit.toml").write_text(
         '\ufefftarget = "mass"\ndrop = ["id", "batch"]\n[x_err]\nlength = 0.1\ntemp = "temp_err"\n', encoding="utf-8"
     )
-    for told, expected in (
+    for given, expected in (
         (["length=0.2"], {"length": ("absolute", 0.2), "temp": ("column", 0)}),
         (["temp=0.3"], {"length": ("absolute", 0.1), "temp": ("absolute", 0.3)}),
         (["temp=0.3", "0.4"], {"length": ("absolute", 0.4), "temp": ("absolute", 0.3)}),
     ):
-        options = [part for text in told for part in ("--x-err", text)]
+        options = [part for text in given for part in ("--x-err", text)]
         assert run("fit", "d.csv", "--config", "fit.toml", *options, *QUICK, "-o", "m.eiv", "--force")[0] == 0
         header = read_header("m.eiv")
         assert {name: (term["kind"], term["number"]) for name, term in header["notes"]["x_err"].items()} == expected

@@ -19,7 +19,7 @@ def test_info(model, run):
     assert status == 0
     for words in ("eiv 0.", "length, temp", "mass", "column temp_err", "3 epochs", "of 8 units", "recipe=", "rmse"):
         assert words in out
-    assert re.search(r"│ seed +│ 0 +│", out), "the seed that was told, not the one of this network"
+    assert re.search(r"│ seed +│ 0 +│", out), "the seed that was given, not the one of this network"
     assert "random_state" not in out
     status, out, _ = run("info", "m.eiv", "--json")
     assert json.loads(out) == read_header("m.eiv")

@@ -48,16 +48,16 @@ def check(content):
     """Read a file as `eiv info` and `eiv predict` do."""
     path = Path(FOLDER.name) / "bad.eiv"
     path.write_bytes(content)
-    told = refusal(ModelFileError, lambda: describe(path))
-    if told is not None:
-        assert path.name in told
+    refused = refusal(ModelFileError, lambda: describe(path))
+    if refused is not None:
+        assert path.name in refused
         return
-    told = refusal(ModelFileError, lambda: EiVRegressor.load(path))
-    if told is not None:
-        assert path.name in told
+    refused = refusal(ModelFileError, lambda: EiVRegressor.load(path))
+    if refused is not None:
+        assert path.name in refused
         return
-    told = refusal(ValueError, lambda: predict(path))
-    assert told is None or "is not a finite number" in told or "n_zeta must be at least 2" in told, told
+    refused = refusal(ValueError, lambda: predict(path))
+    assert refused is None or "is not a finite number" in refused or "n_zeta must be at least 2" in refused, refused
 
 
 def describe(path):

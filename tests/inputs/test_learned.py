@@ -24,7 +24,7 @@ def test_one_component_with_one_error_for_all_is_the_variance_less_the_noise():
     assert prior.covariances.item() == pytest.approx(x.var().item() - 1, rel=1e-2)  # a weak prior counts for one row
 
 
-def test_one_component_with_an_error_a_row_is_the_maximum_of_the_likelihood():
+def test_one_component_with_per_row_errors_is_the_maximum_of_the_likelihood():
     errors = torch.linspace(0.1, 2, 400, dtype=DOUBLE)[:, None]
     x = 1 + normals(400, 1) + errors * normals(400, 1, seed=1)
     prior = LearnedPrior(max_components=1).fit(x, errors)

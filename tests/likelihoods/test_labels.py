@@ -46,7 +46,7 @@ class Derived(NormalLabels):
 @pytest.mark.parametrize("columns", [(), (2,)])
 def test_answers_for_moments_follow_from_those_for_draws(ratio, columns, monkeypatch):
     """Within the error of 400 draws of a normal f, in blocks of a row; the closed forms are those of a normal sum."""
-    monkeypatch.setattr("eiv.likelihoods.labels._CHUNK_VALUES", 1)
+    monkeypatch.setattr("eiv.engine.memory.LABELS", 1)
     mean = np.arange(4.0 if not columns else 8.0).reshape(4, *columns)
     std, noise = ratio + 0 * mean, 1 + 0.1 * mean
     total, y = np.hypot(std, noise), mean + 0.7

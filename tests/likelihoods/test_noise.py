@@ -175,8 +175,8 @@ def test_rows_with_large_known_errors_hardly_count():
     wrong = np.arange(400) % 2 == 1
     y = np.where(wrong, 5.0, X[:, 0]) + 0.05 * random.standard_normal(400)
     settings = {"epochs": 60, "hidden_units": 32, "dropout": 0.05, "weight_penalty": 0.1, "random_state": 0}
-    told = EiVRegressor(y_noise=0.1, **settings, recipe="paper").fit(X, y, y_err=np.where(wrong, 50.0, 0.0))
-    assert abs(told.predict([[0.5]])[0] - 0.5) < 0.3
+    known = EiVRegressor(y_noise=0.1, **settings, recipe="paper").fit(X, y, y_err=np.where(wrong, 50.0, 0.0))
+    assert abs(known.predict([[0.5]])[0] - 0.5) < 0.3
     assert EiVRegressor(y_noise=0.1, **settings, recipe="paper").fit(X, y).predict([[0.5]])[0] > 1.5
 
 

@@ -80,7 +80,7 @@ def weights_of(model, n_draws=2000):
 
 
 def shrinkage(name, *, n_rows=(40, 400), **arguments):
-    """How the spread of the weights changes as N grows tenfold: the ratio of its root mean squares."""
+    """How the standard deviations of the weights change as N grows tenfold: the ratio of their root mean squares."""
     sizes = []
     for n in n_rows:
         draws = weights_of(Linear(n).fit(name, batch_size=n, **arguments))

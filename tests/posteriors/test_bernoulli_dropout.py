@@ -88,11 +88,11 @@ def test_a_module_without_dropout_is_refused_with_the_reason():
         BernoulliDropout(stack, 10.0)
 
 
-def test_linear_regression_is_ridge_regression_with_a_spread_of_fixed_share():
+def test_linear_regression_is_ridge_regression_with_stds_of_fixed_share():
     """As for Gaussian dropout (`test_gaussian_dropout.py`), with the penalty times 1 - p.
 
-    The shortfall against the posterior: weights are pulled towards zero, and their spread is half their size, whatever
-    the data say, here more than 1.5 times too large.
+    The shortfall against the posterior: weights are pulled towards zero, and their standard deviation is half their
+    size, whatever the data say, here more than 1.5 times too large.
     """
     data, rate = Linear(40), 0.2
     gram = data.X.T @ data.X / data.y_noise**2

@@ -42,8 +42,8 @@ def test_linear_regression_has_the_closed_form_of_each_member():
     moment = data.X.T @ data.y / data.y_noise**2
     expected = (moment + 2 * data.weight_penalty * anchors) @ data.covariance
     np.testing.assert_allclose(weights, expected, atol=1e-3)
-    spread = np.sqrt(np.diag(data.covariance @ data.covariance) * 2 * data.weight_penalty)
-    assert (spread < 0.2 * np.sqrt(np.diag(data.covariance))).all()
+    std = np.sqrt(np.diag(data.covariance @ data.covariance) * 2 * data.weight_penalty)
+    assert (std < 0.2 * np.sqrt(np.diag(data.covariance))).all()
     epistemic = model.predict_distribution(np.eye(2)).epistemic
     np.testing.assert_allclose(epistemic, weights.std(0), rtol=1e-6)
 

@@ -25,7 +25,7 @@ def test_kl_is_the_normal_prior_of_phi_up_to_a_constant():
     torch.testing.assert_close(*differences)
 
 
-def test_linear_regression_is_ridge_regression_with_a_spread_of_fixed_share():
+def test_linear_regression_is_ridge_regression_with_stds_of_fixed_share():
     """Noise on the inputs adds alpha diag(X'X) to the precision (Wager et al., 2013), so the mean is shrunk; the spread
     is sqrt(alpha) of each weight's size, whatever the data say: the family's shortfall."""
     data, alpha = Linear(40), 0.25

@@ -58,7 +58,7 @@ def moved_weights(posterior, move, s):
     return moves
 
 
-def test_another_sigma_y_changes_the_spread_along_the_same_directions():
+def test_another_sigma_y_changes_the_variance_along_the_same_directions():
     """With exact inputs the information goes as 1 / sigma_y^2, and the prior stays."""
     posterior = linearised(lambda: paper_network(2, 1, 6, n_hidden=2), n_outputs=1)
     before = {name: value.clone() for name, value in posterior.kept.items()}

@@ -48,9 +48,9 @@ def test_kl_and_draws_are_those_of_a_low_rank_normal():
         assert ((torch.cov(own[s].T) - q.covariance_matrix[s]).abs() < 1.5 * bands).all()
 
 
-def test_linear_regression_has_the_posterior_mean_but_not_its_spread():
+def test_linear_regression_has_the_posterior_mean_but_not_its_variance():
     """The shortfall: the optimiser's path about the minimum is not the posterior. With whole batches it comes to rest,
-    and its spread goes to zero."""
+    and its variance goes to zero."""
     data = Linear(40)
     draws = weights_of(data.fit("swag", epochs=400, batch_size=40, learning_rate=2e-2))
     np.testing.assert_allclose(draws.mean(0), data.mean, atol=0.01)

@@ -13,12 +13,10 @@ from eiv.posteriors.variational_dropout import log_uniform_kl
 def test_kl_of_a_scale_is_close_to_quadrature(log_alpha):
     """KL = -1/2 log(2 pi e alpha) + E log|s| + const, zero for infinite alpha, where E log|s| is that of a centred
     normal: log sqrt(alpha) - (gamma + log 2) / 2. The authors give 0.009 as the largest error."""
-    spread = np.exp(log_alpha / 2)
-    zero = -1 / spread  # where s is 0 and its logarithm has no value
+    std = np.exp(log_alpha / 2)
+    zero = -1 / std  # where s is 0 and its logarithm has no value
     pieces = [(-12.0, zero), (zero, 12.0)] if zero > -12 else [(-12.0, 12.0)]
-    expected_log = sum(
-        quad(lambda z: norm.pdf(z) * np.log(abs(1 + spread * z)), *piece, limit=200)[0] for piece in pieces
-    )
+    expected_log = sum(quad(lambda z: norm.pdf(z) * np.log(abs(1 + std * z)), *piece, limit=200)[0] for piece in pieces)
     exact = expected_log - log_alpha / 2 + (np.euler_gamma + np.log(2)) / 2
     assert float(log_uniform_kl(torch.tensor(log_alpha))) == pytest.approx(exact, abs=0.01)
 
@@ -45,19 +43,19 @@ def optimum(data):
     return found.x[:2], np.exp(found.x[2] / 2)
 
 
-def test_linear_regression_has_one_relative_spread_for_all_weights():
-    """The shortfall: sqrt(alpha) times each weight's size, where the posterior has a spread of its own for each. It is
-    right on the whole: the mean relative spread is that of the posterior within a factor of two."""
+def test_linear_regression_has_one_relative_std_for_all_weights():
+    """The shortfall: sqrt(alpha) times each weight's size, where the posterior has a standard
+    deviation of its own for each. Their relative mean is that of the posterior within a factor of two."""
     data = Linear(40)
-    weights, spread = optimum(data)
+    weights, relative_std = optimum(data)
     draws = weights_of(data.fit("variational_dropout", dropout=0.2, epochs=600, n_networks=8, batch_size=40))
     np.testing.assert_allclose(draws.mean(0), weights, atol=0.03)
-    np.testing.assert_allclose(draws.std(0), spread * np.abs(weights), rtol=0.15)
+    np.testing.assert_allclose(draws.std(0), relative_std * np.abs(weights), rtol=0.15)
     ratio = np.sqrt((draws.var(0).sum()) / np.trace(data.covariance))
     assert 0.5 < ratio < 2
 
 
 def test_the_epistemic_part_shrinks_as_the_data_grow():
-    """alpha goes as 1 / N, so the spread as 0.32."""
+    """alpha goes as 1 / N, so the standard deviation as 0.32."""
     ratio = shrinkage("variational_dropout", dropout=0.2, epochs=700, n_networks=4)
     assert 0.22 < ratio < 0.45

@@ -157,7 +157,7 @@ def test_rows_alone_or_together_have_the_same_budget(cube, prior, monkeypatch):
     together = model.predict_distribution(X, X_err=errors, budget=True).budget()
     alone = [model.predict_distribution(X[i : i + 1], X_err=errors[[i]], budget=True).budget() for i in range(0, 40, 4)]
     np.testing.assert_allclose(pd.concat(alone), together[::4], rtol=1e-6, atol=1e-9)
-    monkeypatch.setattr("eiv.prediction.sampling._CHUNK_DRAWS", {"cpu": 500})
+    monkeypatch.setattr("eiv.engine.memory.DRAWS", {"cpu": 500})
     chunked = model.predict_distribution(X, X_err=errors, budget=True).budget()
     np.testing.assert_allclose(chunked, together, rtol=1e-6, atol=1e-9)
 

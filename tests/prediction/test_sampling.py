@@ -143,10 +143,10 @@ def test_moments_of_a_curved_function_against_quadrature(closed):
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     weights = torch.tensor(weights / weights.sum())
     zeta = rows.mean + 0.2 * torch.tensor(nodes)  # rows x nodes
-    mean, spread = posterior.mean(zeta[..., None]), posterior.theta_variance(zeta[..., None])
+    mean, over_theta = posterior.mean(zeta[..., None]), posterior.theta_variance(zeta[..., None])
     m = (mean[..., 0] * weights).sum(1)
     aleatoric = ((mean[..., 0] - m[:, None]) ** 2 * weights).sum(1)
-    epistemic = (spread.variance[..., 0] * weights).sum(1)
+    epistemic = (over_theta.variance[..., 0] * weights).sum(1)
     if not closed:
         posterior = ByDraws(posterior.stack, 1.0)
     found = [

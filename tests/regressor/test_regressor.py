@@ -91,7 +91,7 @@ def test_prediction_goes_through_in_chunks(line, method, monkeypatch):
     X, y = line
     model = EiVRegressor(0.1, n_networks=2, dtype="float64", **FAST, recipe="paper").fit(X, y)
     whole = model.predict_distribution(X, method=method)
-    monkeypatch.setattr("eiv.prediction.sampling._CHUNK_DRAWS", {"cpu": 2 * 50 * 3, "cuda": 2 * 50 * 3})
+    monkeypatch.setattr("eiv.engine.memory.DRAWS", {"cpu": 2 * 50 * 3, "cuda": 2 * 50 * 3})
     monkeypatch.setattr("eiv.networks.mlp._ROWS_AT_ONCE", 4)
     parts = model.predict_distribution(X, method=method)
     if method == "unbiased":
@@ -103,7 +103,7 @@ def test_prediction_goes_through_in_chunks(line, method, monkeypatch):
 def test_draws_are_dropped_where_they_are_many(line, monkeypatch):
     X, y = line
     model = EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y)
-    monkeypatch.setattr("eiv.model._KEPT_DRAWS", 1999)
+    monkeypatch.setattr("eiv.engine.memory.KEPT_DRAWS", 1999)
     assert model.predict_distribution(X).draws is None
     assert model.predict_distribution(X, keep_draws=True).draws.shape == (50, 40)
     assert model.predict_distribution(X[:39]).draws is not None

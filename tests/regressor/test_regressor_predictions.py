@@ -14,11 +14,11 @@ from torch import nn
 
 from eiv import EiVRegressor, LabelErrorWarning, MixturePrior, fit_splits
 from eiv.datasets import SIMULATED, simulate
+from eiv.engine import memory
 from eiv.engine.streams import Streams
 from eiv.experiments.studies.real_tables import humidity
 from eiv.metrics import coverage
 from eiv.posteriors import FAMILIES
-from eiv.prediction import sampling
 
 CLOSED = ["ensemble", "last_layer_laplace", "linearised_laplace"]
 PARTS = ("mean", "epistemic", "aleatoric")
@@ -104,7 +104,7 @@ def test_rows_come_out_the_same_alone_together_in_any_order_and_chunk(fitted, ta
     order = np.random.default_rng(1).permutation(60)
     shuffled = everything(model.predict_distribution(X[order], X_err=errors[order]))
     alone = [everything(model.predict_distribution(X[i : i + 1], X_err=errors[i : i + 1])) for i in range(5)]
-    monkeypatch.setitem(sampling._CHUNK_DRAWS, "cpu", 7 * 2 * 500)  # seven rows
+    monkeypatch.setitem(memory.DRAWS, "cpu", 7 * 2 * 500)  # seven rows
     in_chunks = everything(model.predict_distribution(X, X_err=errors))
     np.testing.assert_allclose(shuffled, together[:, order], rtol=1e-6)
     np.testing.assert_allclose(np.concatenate(alone, axis=1), together[:, :5], rtol=1e-6)

@@ -11,12 +11,12 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.gaussian_process.kernels import Matern
 
 from eiv import EiVRegressor, MixturePrior, SuspiciousErrorWarning, fit_splits
+from eiv.engine import memory
 from eiv.inputs import ZetaNormal, ZetaPosterior
 from eiv.inputs.zeta import ZetaMixture
 from eiv.metrics import coverage, rmse
 from eiv.training import choosing
 from eiv.training.evidence import density as density_module
-from eiv.training.evidence import features as features_module
 from eiv.training.evidence import pool as pool_module
 from eiv.training.evidence.density import log_evidence
 from eiv.training.evidence.features import Family, Inputs
@@ -157,7 +157,7 @@ def test_blocks_make_no_difference(monkeypatch):
     values, y = values_of(some), torch.randn(50, 1, generator=torch.Generator().manual_seed(6), dtype=F64)
     draws, labels = some.draws(y), Labels(y, torch.zeros_like(y))
     whole = solve(some, values, draws, inputs, labels)
-    monkeypatch.setitem(features_module._BLOCK_VALUES, "cpu", 7 * some.n_features * inputs.n_nodes)
+    monkeypatch.setitem(memory.FEATURES, "cpu", 7 * some.n_features * inputs.n_nodes)
     assert not inputs.fits(some.n_features)
     for part, expected in zip(
         dataclasses.astuple(solve(some, values, draws, inputs, labels)), dataclasses.astuple(whole), strict=True

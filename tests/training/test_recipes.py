@@ -47,9 +47,9 @@ def test_the_default_recipe_trains_by_steps(n_rows):
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_arguments_come_before_the_recipe(recipe):
-    told = {"epochs": 7, "batch_size": 9, "dropout": 0.3, "y_noise": 0.2, "held_out": 0.0, "n_zeta": 4}
-    found = dataclasses.asdict(settings_for({"recipe": recipe, **told}, 50))
-    assert {name: found[name] for name in told} == told
+    given = {"epochs": 7, "batch_size": 9, "dropout": 0.3, "y_noise": 0.2, "held_out": 0.0, "n_zeta": 4}
+    found = dataclasses.asdict(settings_for({"recipe": recipe, **given}, 50))
+    assert {name: found[name] for name in given} == given
 
 
 def test_a_model_says_what_it_was_fitted_with(line, tmp_path):
@@ -90,7 +90,7 @@ def test_the_way_to_integrate_goes_by_the_noisy_features(n_noisy, kind, n_zeta):
 def test_rows_that_are_held_out_keep_overfitting_out_of_sigma_y(x_err):
     """Labels that are noise alone: a network of many weights learns them by heart, and sigma_y must not shrink.
 
-    SWAG, since Laplace's approximation parts the error on rows held out between sigma_y and its own spread.
+    SWAG, since Laplace's approximation splits the error on rows held out between sigma_y and the weights.
     """
     random = np.random.default_rng(0)
     X, y = random.standard_normal((60, 5)), random.standard_normal(60)
@@ -111,8 +111,8 @@ def test_labels_that_are_noise_alone_are_covered():
 
 def test_what_held_out_rows_say_counts_where_they_disagree():
     found = torch.tensor([2.0, 2.0, 2.0, 2.0])
-    spread = torch.tensor([100.0, math.log(2), math.log(2) / 2, 1e-3])  # of an estimate of 1
-    blend = _unless_unseen_disagree(found, torch.ones(4), spread)
+    error = torch.tensor([100.0, math.log(2), math.log(2) / 2, 1e-3])  # of an estimate of 1
+    blend = _unless_unseen_disagree(found, torch.ones(4), error)
     torch.testing.assert_close(blend, torch.tensor([2.0, 2 ** (16 / 17), 2**0.5, 1.0]))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from eiv.report import Sample
 
 Array = NDArray[np.float64]
-_MOST_ROWS = 10_000  # that a page looks at, or that tell of a population
+_MOST_ROWS = 10_000  # that a page reads, or that a prior of a population is learned from
 
 
 @dataclass(frozen=True)

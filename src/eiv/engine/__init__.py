@@ -1,1 +1,1 @@
-"""The code that makes many small networks fast: products, kernels, graphs, Adam, workers and random streams."""
+"""What makes many small networks fast: products, kernels, graphs, Adam, workers, random streams, memory limits."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincc, gammainccinv, ndtr
 from torch import Tensor
 
+from eiv.engine import memory
 from eiv.inputs.errors import standard_deviations
 from eiv.inputs.mixture import MixturePrior
 
@@ -22,9 +23,8 @@ Array = NDArray[np.float64]
 _TABLES = 10  # of as many rows as the training had; fewer than one of them would hold an unlike row by chance
 _LOOKS = 2  # at a row: all columns together, and each by itself
 _RARE = 500  # rows: what one of so many does is like the training rows, and not the slip of an instrument
-_ROWS_A_FEATURE, _MOST_CORRELATED = 10, 100  # that a covariance takes, and features whose correlations are kept
+_ROWS_PER_FEATURE, _MOST_CORRELATED = 10, 100  # that a covariance takes, and features whose correlations are kept
 _SMALLEST, _LARGEST = 1e-150, 1e150  # spreads whose squares are numbers
-_VALUES = 2**22  # that are held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +177,7 @@ class TrainingCloud:
         errors = errors[:, chosen] if errors.ndim == 2 else errors[:, chosen][:, :, chosen]
         prior = self._of_varying
         n_x = int(chosen.sum())
-        size = max(1, _VALUES // (np.size(prior.weights) * n_x ** (2 if len(errors) > 1 else 1)))
+        size = max(1, memory.CLOUD // (np.size(prior.weights) * n_x ** (2 if len(errors) > 1 else 1)))
         for start in range(0, len(x), size):
             rows = slice(start, start + size)
             own = errors if len(errors) == 1 else errors[rows]
@@ -213,7 +213,7 @@ def _normal(x: Array) -> MixturePrior:
     mean, spread = x.mean(0), x.std(0)
     scale = np.where(np.ptp(x, axis=0) > 0, spread, 1.0)
     size = np.clip(scale, _SMALLEST, _LARGEST)
-    if n_x > min(_MOST_CORRELATED, n_rows / _ROWS_A_FEATURE):
+    if n_x > min(_MOST_CORRELATED, n_rows / _ROWS_PER_FEATURE):
         return MixturePrior(np.ones(1), mean[None], (size**2)[None])
     unit = (x - mean) / scale
     correlation = (unit.T @ unit + np.eye(n_x)) / (n_rows + 1)

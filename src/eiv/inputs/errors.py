@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from eiv.validation import in_feature_order
 
-__all__ = ["RelativeError", "check_x_err", "relative"]
+__all__ = ["RelativeError", "check_x_err", "relative", "standard_deviations", "times"]
 
 Array = NDArray[np.float64]
 _ROUNDING = 1e-8  # share of a matrix by which rounding may break its symmetry, or make an eigenvalue negative
@@ -133,12 +133,24 @@ def named_errors(name: str, x_err: Any, feature_names: Sequence[str] | None) -> 
 
 
 def times(x_err: Array, factor: float) -> Array:
-    """Errors `factor` times as large, in the same form of `check_x_err`."""
+    """Errors `factor` times as large, in the same form of `check_x_err`.
+
+    Examples:
+        >>> times(np.array([[0.1, 0.2]]), 2.0)
+        array([[0.2, 0.4]])
+
+    """
     return x_err * (factor if x_err.ndim == 2 else factor**2)
 
 
 def standard_deviations(x_err: Array) -> Array:
-    """The errors of single features, `(1 or rows) x n_x`, from either form of `check_x_err`."""
+    """The errors of single features, `(1 or rows) x n_x`, from either form of `check_x_err`.
+
+    Examples:
+        >>> standard_deviations(np.array([[[0.01, 0.0], [0.0, 0.04]]]))
+        array([[0.1, 0.2]])
+
+    """
     return x_err if x_err.ndim == 2 else np.sqrt(np.diagonal(x_err, axis1=-2, axis2=-1))
 
 

@@ -212,7 +212,7 @@ def _weights(graph: _Graph, model: FittedModel) -> tuple[list[tuple[str, str]], 
         for name, mean in parameters.items():
             path = of_network(posterior.kept[f"path.{name}"].flatten(2))  # K x weights
             moved = graph.add("Reshape", graph.add("MatMul", along, path), graph.constant(shapes[name]))
-            across = graph.add("Mul", of_network(posterior.kept[f"spread.{name}"]), noise(name, shapes[name]))
+            across = graph.add("Mul", of_network(posterior.std_of(name)), noise(name, shapes[name]))
             parameters[name] = graph.add("Add", mean, graph.add("Add", moved, across))
     moves: dict[str, str] = {}
     if isinstance(posterior, LastLayerLaplace):

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr, ndtri
 
+from eiv.engine import memory
+
 __all__ = ["Labels", "NormalLabels"]
 
 Array = NDArray[np.float64]
 _BISECTIONS = 48
-_CHUNK_VALUES = 2**22
 _NORMAL_DRAWS = 400  # of f, where its mean and standard deviation stand for its distribution
 
 
@@ -97,7 +98,7 @@ class NormalLabels(Labels):
         shape = draws.shape[1:]
         flat, noise = draws.reshape(len(draws), -1), np.broadcast_to(self.noise, shape).reshape(-1)
         found = np.empty((probabilities.size, flat.shape[1]))
-        for start in range(0, flat.shape[1], step := max(1, _CHUNK_VALUES // len(draws))):
+        for start in range(0, flat.shape[1], step := max(1, memory.LABELS // len(draws))):
             part = slice(start, start + step)
             for row, probability in enumerate(probabilities.reshape(-1)):
                 found[row, part] = _mixture_quantile(flat[:, part], noise[part], probability)
@@ -126,7 +127,7 @@ def _normal_draws(mean: Array, std: Array) -> Iterator[tuple[slice, Array]]:
     """Equally likely draws of a normal f, `n x rows (x n_y)`, for one block of rows after the other."""
     base = ndtri((np.arange(_NORMAL_DRAWS) + 0.5) / _NORMAL_DRAWS).reshape(-1, *[1] * mean.ndim)
     base /= base.std()
-    size = max(1, _CHUNK_VALUES // (_NORMAL_DRAWS * max(1, mean[:1].size)))
+    size = max(1, memory.LABELS // (_NORMAL_DRAWS * max(1, mean[:1].size)))
     for start in range(0, max(1, len(mean)), size):
         rows = slice(start, start + size)
         yield rows, mean[rows] + std[rows] * base

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from eiv.engine import memory
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
 
@@ -24,7 +25,6 @@ _ITERATIONS = 20
 _STRIDE = 0.7  # the most that log sigma_y moves in one iteration
 _LEAST_BEND = 0.01  # the least curvature of the bound, as a share of its value if every zeta were known
 _TINY = 1e-30
-_BLOCK_VALUES = 2**20  # values of the widest layer, per network, in one pass
 _FLOOR = 1e-4  # the least sigma_y as a share of the spread of y, for networks that interpolate their data
 
 
@@ -36,8 +36,8 @@ class NoiseRule(ABC):
         splits_error: whether sigma_y is found again after training, given the epistemic variance of held-out rows.
 
     Examples:
-        >>> sorted(NOISE_RULES)
-        ['likelihood', 'residual', 'rmse']
+        >>> NOISE_RULES["likelihood"].least_share
+        0.8
 
     """
 
@@ -109,7 +109,7 @@ class ByError(NoiseRule):
     def of_rows(self, posterior: WeightPosterior, rows: Rows, streams: Streams) -> Tensor:
         """The sigma_y of some rows, `S x n_y`."""
         y, total = rows.y, torch.zeros_like(rows.y[:, 0])
-        size = max(1, _BLOCK_VALUES // (posterior.stack.width * _PAIRS))  # the same for every S
+        size = max(1, memory.TRAINING_PASS // (posterior.stack.width * _PAIRS))  # the same for every S
         for start in range(0, y.shape[1], size):
             part = rows.between(start, start + size)
             zeta = part.inputs.draw(streams.normal(part.y.shape[1], _PAIRS, part.inputs.n_base)).unsqueeze(3)
@@ -230,7 +230,7 @@ def _squares(
     Where a quadrature rule has points between the zetas, the residuals are those at the points.
     """
     quadrature = draws.quadrature(y.dtype, y.device)
-    size = max(1, _BLOCK_VALUES // (posterior.stack.width * _THETAS * draws.n_zeta))
+    size = max(1, memory.TRAINING_PASS // (posterior.stack.width * _THETAS * draws.n_zeta))
     for start in range(0, y.shape[1], size):
         labels = y[:, start : start + size].repeat_interleave(_THETAS, 1)
         rows = torch.arange(start, min(start + size, y.shape[1]), device=y.device).repeat_interleave(_THETAS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -13,6 +12,7 @@ from numpy.random import SeedSequence
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from eiv.engine import memory
 from eiv.engine.streams import Purpose, child, torch_seeded
 
 __all__ = ["MaskedDropout", "NetworkStack", "paper_network"]
@@ -23,10 +23,6 @@ _DROPOUTS: dict[type[nn.Module], int] = {  # the number of trailing axes that sh
     nn.Dropout2d: 2,
     nn.Dropout3d: 3,
 }
-_MOST_VALUES = {
-    "cpu": 2**22,
-    "cuda": 2**27,
-}  # values of the widest layer at once in a prediction: as many as fit into a cache, or fill a GPU
 _ROW_MIXERS = (nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm)  # noqa: SLF001
 
 
@@ -206,7 +202,7 @@ class NetworkStack:
 
     def parts(self, zeta: Tensor, width: int = 0) -> tuple[Tensor, ...]:
         """`zeta` split along R into blocks that fit into memory, for `width` values per row or those of the network."""
-        most = values_at_once(zeta.device) // (zeta.shape[0] * zeta.shape[1] * max(self.width, width))
+        most = memory.values_at_once(zeta.device) // (zeta.shape[0] * zeta.shape[1] * max(self.width, width))
         parts: tuple[Tensor, ...] = zeta.split(max(1, most), dim=2)
         return parts
 
@@ -288,18 +284,6 @@ class NetworkStack:
             for name in ("parameters", "constants")
         }
         return self.__dict__ | on_cpu
-
-
-def values_at_once(device: torch.device) -> int:
-    """The number of values of the widest layer that a prediction may hold: at most a sixteenth of the free memory."""
-    if device.type == "cuda":
-        free = torch.cuda.mem_get_info(device)[0]
-    else:
-        try:
-            free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        except (AttributeError, OSError, ValueError):  # not a Unix
-            free = 2**32
-    return max(2**16, min(free // 64, _MOST_VALUES[device.type]))
 
 
 def _with_masked_dropout(module: nn.Module) -> nn.Module:

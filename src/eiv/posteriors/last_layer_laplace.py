@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from eiv.engine import memory
 from eiv.engine.pooling import beside
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
@@ -23,7 +24,6 @@ __all__ = ["LastLayerLaplace"]
 _ZETAS = 256  # zetas per row in each of the two sets that its information is estimated from, without quadrature
 _MOST_ROWS, _MOST_DRAWN_ROWS = 10_000, 2_000  # the most rows that the information is taken from, with and without it
 _LABELS, _LEAST_LABELS = 2_000, 4  # the fewest labels that are drawn, over all rows and per row
-_BLOCK_VALUES = 2**21  # values of the widest layer in one pass
 _LEAST_PRECISION = 1e-8  # the smallest precision as a share of the largest, for a fit without prior
 
 
@@ -120,7 +120,7 @@ class LastLayerLaplace(PointPosterior):
         n_zeta = 1 if draws is None else draws.n_zeta
         chosen = torch.arange(0, y.shape[1], stride, device=y.device)
         information = torch.zeros((), dtype=torch.float64, device=y.device)
-        for some in chosen.split(max(1, _BLOCK_VALUES // (max(self.stack.width, self.n_weights) * n_zeta))):
+        for some in chosen.split(max(1, memory.INFORMATION_PASS // (max(self.stack.width, self.n_weights) * n_zeta))):
             taken = rows.inputs.take(some.expand(len(y), -1)).to(y.device, exact.stack.dtype)
             known = None if rows.y_err is None else rows.y_err[:, some].to(exact.stack.dtype)
             information = information + (
@@ -160,7 +160,7 @@ class LastLayerLaplace(PointPosterior):
         own = zeta[:, :1] if zeta.stride(1) == 0 else zeta  # inputs that all draws share are evaluated once
         exact = self._exact()
         moves = exact._moves(draw)
-        parts = exact.stack.parts(own.to(moves.dtype), self._values_a_row)
+        parts = exact.stack.parts(own.to(moves.dtype), self._values_per_row)
         return torch.cat([exact._moved(moves, part) for part in parts], dim=2).to(zeta.dtype)
 
     @property
@@ -182,7 +182,7 @@ class LastLayerLaplace(PointPosterior):
         """
         exact = self._exact()
         moves = None if draw is None else exact._moves(draw)
-        width = max(self._values_a_row, 2 * self.stack.n_outputs * self.n_weights)
+        width = max(self._values_per_row, 2 * self.stack.n_outputs * self.n_weights)
         parts = exact.stack.parts(zeta.to(exact.stack.dtype).unsqueeze(1), width)
         found = [exact._over_theta(part, moves) for part in parts]
         variance = torch.cat([part.variance for part in found], dim=1)
@@ -272,7 +272,7 @@ class LastLayerLaplace(PointPosterior):
         return torch.cat([of_last, torch.einsum("sblj,sbljm->sbm", slopes, features.hidden)], dim=2)
 
     @property
-    def _values_a_row(self) -> int:
+    def _values_per_row(self) -> int:
         """The number of values that `_features` holds at once per zeta."""
         return self.stack.width
 

@@ -122,7 +122,7 @@ class LinearisedLaplace(LastLayerLaplace):
         return found
 
     @property
-    def _values_a_row(self) -> int:
+    def _values_per_row(self) -> int:
         """The number of values that `_features` holds at once per zeta: slopes, inputs and outputs, with copies."""
         return 4 * (self.n_weights + sum(map(sum, self._sizes())))
 

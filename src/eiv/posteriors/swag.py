@@ -18,6 +18,7 @@ __all__ = ["SWAG"]
 _SHARE = 0.25  # the share of the epochs, counted from the end, whose weights are recorded
 _RANK = 20  # the most snapshots in the low-rank term
 _LEAST_STD = 1e-6
+_STD = "spread"  # the name of the standard deviations in model files
 
 
 class SWAG(PointPosterior):
@@ -88,7 +89,7 @@ class SWAG(PointPosterior):
         for name, value in self.stack.parameters.items():
             mean, snapshots = self._means[name], torch.stack(self._snapshots[name], dim=1)
             std = (self._squares[name] / (2 * (self._seen - 1))).sqrt()
-            self.kept[f"spread.{name}"] = std.clamp_min(_LEAST_STD)
+            self.kept[f"{_STD}.{name}"] = std.clamp_min(_LEAST_STD)
             self.kept[f"path.{name}"] = (snapshots - mean.unsqueeze(1)) / (2 * (snapshots.shape[1] - 1)) ** 0.5
             value.data.copy_(mean)
         self._restart()
@@ -98,9 +99,13 @@ class SWAG(PointPosterior):
         rank = next((shape[1] for name, shape in found.items() if name.startswith("path.") and len(shape) > 1), 0)
         shapes: dict[str, tuple[int, ...]] = {}
         for name, value in self.stack.parameters.items():
-            shapes[f"spread.{name}"] = tuple(value.shape)
+            shapes[f"{_STD}.{name}"] = tuple(value.shape)
             shapes[f"path.{name}"] = (len(value), min(max(rank, 1), _RANK), *value.shape[1:])
         return shapes
+
+    def std_of(self, name: str) -> Tensor:
+        """The standard deviations of a parameter that the snapshots do not explain: `S x shape`."""
+        return self.kept[f"{_STD}.{name}"]
 
     def draw(self, streams: Streams, n_draws: int) -> WeightDraw:
         """Draw a normal number per weight and one per snapshot, for `n_draws` thetas per network."""
@@ -117,7 +122,7 @@ class SWAG(PointPosterior):
         parameters = {}
         for name, mean in self.stack.parameters.items():
             along = torch.einsum("sdk,sk...->sd...", draw["path"], self.kept[f"path.{name}"])
-            across = self.kept[f"spread.{name}"].unsqueeze(1) * draw[name]
+            across = self.std_of(name).unsqueeze(1) * draw[name]
             parameters[name] = along.add_(across).add_(mean.detach().unsqueeze(1)).flatten(0, 1)
         return Theta(self.no_masks(draw["path"].shape[1]), parameters)
 
@@ -128,7 +133,7 @@ class SWAG(PointPosterior):
             return penalty
         stds, paths = (
             torch.cat([self.kept[f"{kind}.{name}"].flatten(first) for name in self.stack.parameters], dim=-1).double()
-            for kind, first in (("spread", 1), ("path", 2))
+            for kind, first in ((_STD, 1), ("path", 2))
         )  # S x n, S x K x n
         trace = stds.square().sum(1) + paths.square().sum((1, 2))
         scaled = paths / stds.unsqueeze(1)

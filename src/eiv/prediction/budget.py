@@ -9,6 +9,7 @@ import torch
 from numpy.random import SeedSequence
 from torch import Tensor
 
+from eiv.engine import memory
 from eiv.engine.streams import Purpose, Streams
 from eiv.engine.workers import run_tasks
 from eiv.inputs.zeta import ZetaPosterior
@@ -20,7 +21,6 @@ from eiv.prediction.sampling import BlockSampler, chunk_rows
 __all__ = ["BudgetSampler"]
 
 _LEAST_FREEDOM = 64  # degrees of freedom behind a variance, at least
-_SMALL = 2**18  # values of zetas that a core takes at once
 
 
 class BudgetSampler(BlockSampler):
@@ -85,7 +85,7 @@ class BudgetSampler(BlockSampler):
     ) -> None:
         super().__init__(posterior, n_inputs, n_theta, n_zeta, seeds, pool)
         if posterior.parameters[0].device.type == "cuda":  # all blocks at once, with the zetas of every theta
-            self.chunk_rows = chunk_rows(posterior, n_theta * self._zetas_a_block(n_inputs + 1) * n_inputs)
+            self.chunk_rows = chunk_rows(posterior, n_theta * self._zetas_per_block(n_inputs + 1) * n_inputs)
 
     def shares(self, inputs: ZetaPosterior) -> Tensor:
         """The shares for `inputs`, `rows x n_x`: `rows x n_y x n_x`.
@@ -96,7 +96,7 @@ class BudgetSampler(BlockSampler):
         device, n_blocks = inputs.mean.device, self.n_blocks
         noise, others = self._base_noise(inputs)
         values = others[:, 0].numel() * noise.shape[1] * len(inputs.mean)  # of the zetas of a block
-        at_once = max(1, _SMALL // values) if device.type == "cpu" else self._blocks_at_once(device)
+        at_once = max(1, memory.BUDGET // values) if device.type == "cpu" else self._blocks_at_once(device)
         parts = [slice(start, min(start + at_once, n_blocks)) for start in range(0, n_blocks, at_once)]
         parts_found = run_tasks([partial(self._variances, inputs, noise, others, part) for part in parts], device)
         sizes = torch.tensor([part.stop - part.start for part in parts], dtype=torch.float64, device=device)
@@ -112,7 +112,7 @@ class BudgetSampler(BlockSampler):
         found: Tensor = torch.where(n_noisy == 0, torch.nan, shares)
         return found
 
-    def _zetas_a_block(self, n_base: int) -> int:
+    def _zetas_per_block(self, n_base: int) -> int:
         """L, raised where the degrees of freedom of so many numbers ask for it."""
         return max(self.n_zeta, 1 + -(-max(FREEDOM * n_base, _LEAST_FREEDOM) // self.n_blocks))
 
@@ -120,8 +120,8 @@ class BudgetSampler(BlockSampler):
         """The numbers behind zeta, `G x L x n_base`, and eta, `S x G x A x n_base`: the same in every call."""
         parameter, n_base = self.posterior.parameters[0], self._n_base(inputs)
         streams = Streams.of(self._seeds, Purpose.BUDGET, parameter.device, parameter.dtype, portable=True)
-        zetas = streams.normal(self.n_blocks, self._zetas_a_block(n_base), n_base)[0]
-        return matched_noise(zetas), streams.normal(self.n_blocks, self.thetas_a_block, n_base)
+        zetas = streams.normal(self.n_blocks, self._zetas_per_block(n_base), n_base)[0]
+        return matched_noise(zetas), streams.normal(self.n_blocks, self.thetas_per_block, n_base)
 
     @torch.no_grad()
     def _variances(self, inputs: ZetaPosterior, noise: Tensor, others: Tensor, which: slice) -> Tensor:
@@ -137,7 +137,7 @@ class BudgetSampler(BlockSampler):
             axes: Tensor = f.unflatten(1, mixed.shape[1:3]).unflatten(3, mixed.shape[3:5])
             return axes.double()
 
-        joint = evaluate(zeta.expand(n_networks, -1, self.thetas_a_block, -1, -1, -1))
+        joint = evaluate(zeta.expand(n_networks, -1, self.thetas_per_block, -1, -1, -1))
         variances = [unbiased_moments(joint, self.pool).aleatoric] * 2
         variances += [torch.zeros_like(variances[0])] * inputs.mean.shape[-1]
         additive = torch.zeros_like(joint)

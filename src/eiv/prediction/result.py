@@ -25,9 +25,9 @@ _MOST_BARS = 20  # rows of a chart that nobody has chosen
 
 
 class LabelErrorWarning(UserWarning):
-    r"""Labels are predicted without their known errors, though the model was fitted to labels that had some.
+    """Labels are predicted without their known errors, though the model was fitted to labels that had some.
 
-    .. math:: \sqrt{\sigma_y^2 + y_{err}^2} > \sigma_y
+    Their intervals then hold for labels whose known error is zero.
 
     Examples:
         >>> import warnings

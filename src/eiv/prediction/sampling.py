@@ -10,12 +10,12 @@ import torch
 from numpy.random import SeedSequence
 from torch import Tensor
 
+from eiv.engine import memory
 from eiv.engine.streams import Purpose, Streams
 from eiv.engine.workers import run_tasks
 from eiv.inputs.draws import ZetaDraws
 from eiv.inputs.nodes import nearest_nodes, nodes_of_rule
 from eiv.inputs.zeta import ZetaPosterior
-from eiv.networks.stack import values_at_once
 from eiv.posteriors import ThetaVariance, WeightDraw, WeightPosterior
 from eiv.prediction.decomposition import Moments, conditional_moments, literal_moments, unbiased_moments
 from eiv.prediction.matching import by_share, evenly, matched_draws, matched_nodes, matched_noise, matched_zetas
@@ -23,8 +23,6 @@ from eiv.prediction.matching import by_share, evenly, matched_draws, matched_nod
 __all__ = ["BlockSampler", "FunctionSampler", "LiteralSampler", "Sampled"]
 
 _BLOCK = 5  # weight draws of a network that share their zetas, at most: as many as zetas, by the paper's L
-_CHUNK_DRAWS = {"cpu": 2**21, "cuda": 2**24}  # draws that are held at once
-_LITERAL_VALUES = {"cpu": 2**20, "cuda": 2**26}  # of the widest layer, in one pass of the literal version
 
 
 class Sampled(NamedTuple):
@@ -115,9 +113,9 @@ class BlockSampler:
         self.posterior, self.pool, self.n_inputs, self.n_zeta = posterior, pool, n_inputs, n_zeta
         self._seeds = seeds
         self.n_blocks = max(-(-n_theta // _BLOCK), min(2, n_theta // 2))
-        self.thetas_a_block = -(-n_theta // self.n_blocks)
+        self.thetas_per_block = -(-n_theta // self.n_blocks)
         streams = Streams.of(seeds, Purpose.PREDICT_WEIGHTS, device, dtype, portable=True)
-        self._weights = [posterior.draw(streams, self.thetas_a_block) for _ in range(self.n_blocks)]
+        self._weights = [posterior.draw(streams, self.thetas_per_block) for _ in range(self.n_blocks)]
         self.chunk_rows = chunk_rows(posterior, n_theta * n_zeta)
 
     def sample(self, inputs: ZetaPosterior, keep_draws: bool) -> Sampled:
@@ -173,13 +171,13 @@ class BlockSampler:
     def _blocks_at_once(self, device: torch.device) -> int:
         """A GPU likes large batches; the weights that each theta leaves of the network have to fit in its memory."""
         stack = self.posterior.stack
-        return max(1, values_at_once(device) // (stack.n_networks * self.thetas_a_block * stack.width**2))
+        return max(1, memory.values_at_once(device) // (stack.n_networks * self.thetas_per_block * stack.width**2))
 
     @torch.no_grad()
     def _blocks(self, zeta: Tensor, which: slice) -> Tensor:
         """Some of the blocks, `S x g x A x L x rows x n_y`."""
         zeta = zeta[which]
-        same = zeta.flatten(1, 2).unsqueeze(1).expand(-1, self.thetas_a_block, -1, -1)  # for all thetas of a block
+        same = zeta.flatten(1, 2).unsqueeze(1).expand(-1, self.thetas_per_block, -1, -1)  # for all thetas of a block
         inputs = same.flatten(0, 1).expand(self.posterior.stack.n_networks, -1, -1, -1)
         f = self.posterior.evaluate(self._thetas(which), inputs)
         blocks: Tensor = f.unflatten(1, same.shape[:2]).unflatten(3, zeta.shape[1:3])
@@ -275,8 +273,9 @@ class LiteralSampler:
         self._weights = Streams.of(seeds, Purpose.PREDICT_WEIGHTS, parameter.device, parameter.dtype)
         self._zetas = Streams.of(seeds[:1], Purpose.PREDICT_ZETA, parameter.device, parameter.dtype)
         stack = posterior.stack
-        values_a_row = stack.n_networks * stack.width * max(n_zeta, len(stack.dropout_layers))  # a mask is a row's own
-        most = max(1, values_at_once(parameter.device) // values_a_row)
+        n_values = max(n_zeta, len(stack.dropout_layers))  # per unit; each row has a mask of its own
+        values_per_row = stack.n_networks * stack.width * n_values
+        most = max(1, memory.values_at_once(parameter.device) // values_per_row)
         self.chunk_rows = min(chunk_rows(posterior, n_theta * n_zeta), most)
 
     def sample(self, inputs: ZetaPosterior, keep_draws: bool) -> Sampled:
@@ -295,7 +294,7 @@ class LiteralSampler:
         zeta = inputs.draw(self._zetas.normal(n_rows, self.n_zeta, inputs.n_base).squeeze(0))
         stack = self.posterior.stack
         values = stack.n_networks * stack.width * zeta.shape[0] * zeta.shape[1]
-        at_once = max(1, _LITERAL_VALUES[zeta.device.type] // values)
+        at_once = max(1, memory.LITERAL_PASS[zeta.device.type] // values)
         draws = []
         for start in range(0, self.n_theta, at_once):
             thetas = min(at_once, self.n_theta - start)
@@ -314,7 +313,7 @@ def shared_out(draws: Tensor, pool: Tensor, seeds: Sequence[SeedSequence]) -> Te
     return chosen
 
 
-def chunk_rows(posterior: WeightPosterior, draws_a_network: int) -> int:
+def chunk_rows(posterior: WeightPosterior, draws_per_network: int) -> int:
     """How many rows with so many draws of a network fit in a fixed amount of memory."""
-    most = _CHUNK_DRAWS[posterior.parameters[0].device.type]
-    return max(1, most // (posterior.stack.n_networks * draws_a_network))
+    most = memory.DRAWS[posterior.parameters[0].device.type]
+    return max(1, most // (posterior.stack.n_networks * draws_per_network))

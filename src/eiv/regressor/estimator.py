@@ -50,7 +50,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             those by name (a mapping or a pandas Series); 0 for exact columns; a covariance `n_x x n_x`; or
             `eiv.relative(0.05)`, a share of each column's spread. None for exact inputs: the model without
             Errors-in-Variables.
-        recipe: what holds for the arguments that are None: "default", which serves tables of 100 to 100,000 rows
+        recipe: what holds for the arguments that are None: "default", which serves tables of 60 to 100,000 rows
             without tuning, or "paper", the settings of the paper; see `eiv.training.settings`.
         error_model: "classical", x scatters around the true input; or "berkson", x was set and the true input
             scatters around it, so that zeta given x is N(x, x_err^2) whatever `input_prior` says.
@@ -130,7 +130,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         loss_curve_: `epochs x n_networks`, the course of eq. (mcloss).
         zeta_ess_: the effective sample size of the `n_zeta` zetas of a training row, from 1 to `n_zeta` (see
             `eiv.training.diagnostics`); None for exact inputs.
-        bound_gap_: how far the bound that was trained on is off for want of zetas, in nats per row; above 0.1 `fit`
+        bound_gap_: the error of the bound that was trained on because zetas are few, in nats per row; above 0.1 `fit`
             warns. None for exact inputs.
         posterior_: the fitted weight posterior of the stacked networks.
 
@@ -452,7 +452,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def bound_gap_(self) -> float | None:
-        """How far the bound is off for want of zetas."""
+        """The error of the bound because zetas are few, in nats per row."""
         return self._fitted.record.bound_gap
 
     @property
@@ -505,7 +505,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             likelihood: the same for a likelihood of your own.
 
         Returns:
-            The fitted model. A file that is damaged, or none of ours, is an `eiv.ModelFileError`.
+            The fitted model. A file that is damaged, or that eiv did not write, raises an `eiv.ModelFileError`.
 
         Examples:
             >>> import tempfile
@@ -681,7 +681,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Run a check of scikit-learn's or NumPy's and see to it that its error names the argument."""
+    """Run a check of scikit-learn's or NumPy's, and name the argument in its error."""
     try:
         return check(*args, **kwargs)
     except ValueError as error:

@@ -17,7 +17,7 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
     notes, training = header["notes"], header["training"]
     versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items())
     names = header["features"]["names"]
-    told_seed = notes.get("seed", header["settings"].get("random_state"))
+    given_seed = notes.get("seed", header["settings"].get("random_state"))
     noise = ", ".join(f"{value:.4g}" for value in training["y_noise"])
     lines = [
         ("written by", f"{versions} (format {header['format']})"),
@@ -46,7 +46,7 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
         ),
         ("noise of the target", noise),
         ("settings", _settings(settings_of(header))),
-        ("seed", str(header["seed"] if told_seed is None else told_seed)),
+        ("seed", str(header["seed"] if given_seed is None else given_seed)),
     ]
     scores = notes.get("holdout")
     if isinstance(scores, dict):

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 import torch
 from numpy.random import SeedSequence
 
+from eiv.engine import memory
 from eiv.engine.batch import Batch
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import Purpose, Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.posteriors import WeightDraw, WeightPosterior
-
-_NOISE_VALUES = {"cpu": 2**20, "cuda": 2**23}  # random numbers per network that are drawn ahead at a time
 
 
 class Blocks:
@@ -35,11 +34,11 @@ class Blocks:
             for purpose in (Purpose.SHUFFLE, Purpose.ZETA, Purpose.WEIGHTS)
         )
         stack = posterior.stack
-        values_a_row = (draws.n_zeta * draws.n_base if draws else 0) + stack.width * max(1, len(stack.dropout_layers))
+        values_per_row = (draws.n_zeta * draws.n_base if draws else 0) + stack.width * max(1, len(stack.dropout_layers))
         if posterior.shares_draws:
-            values_a_row += sum(value[0].numel() for value in posterior.parameters) // batch_size
+            values_per_row += sum(value[0].numel() for value in posterior.parameters) // batch_size
         self.batch_size = batch_size
-        ahead = max(batch_size, _NOISE_VALUES[y.device.type] // values_a_row)  # the same for every S
+        ahead = max(batch_size, memory.RANDOM_AHEAD[y.device.type] // values_per_row)  # the same for every S
         self.n_rows = y.shape[1]
         whole_epochs = ahead // self.n_rows
         self.size = self.n_rows if whole_epochs else ahead // batch_size * batch_size

@@ -10,6 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from eiv.engine import memory
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.stable import log_mean_exp
 from eiv.engine.streams import Streams
@@ -24,7 +25,6 @@ _REPEATS = 16
 _FINER = 4
 _FEWEST_ROWS, _MOST_ROWS = 64, 512
 _MOST_ZETAS = 500  # that are worth a try
-_BLOCK_VALUES = 2**20  # of the widest layer and one network, in one pass
 
 
 class LooseBoundWarning(UserWarning):
@@ -109,7 +109,7 @@ def zeta_diagnostics(
     # Forward passes alone, with 16 times the zetas: three sixteenths of the rows cost as much as an epoch.
     n_chosen = min(n_rows, max(_FEWEST_ROWS, min(_MOST_ROWS, 3 * n_rows // _REPEATS)))
     chosen = torch.linspace(0, n_rows - 1, n_chosen, dtype=torch.float64, device=y.device).long()
-    size = max(1, _BLOCK_VALUES // (posterior.stack.width * _REPEATS * draws.n_zeta))
+    size = max(1, memory.TRAINING_PASS // (posterior.stack.width * _REPEATS * draws.n_zeta))
     found = []
     for some in chosen.split(size):
         taken, theta = rows.take(some.expand(len(y), -1)), posterior.draw_as_in_training(streams, len(some))

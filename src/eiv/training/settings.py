@@ -79,7 +79,7 @@ class Settings:
 
     recipe: str = fixed(
         v.option("default", "paper"),
-        'what holds for the arguments that are None: "default", which serves tables of 100 to 100,000 rows '
+        'what holds for the arguments that are None: "default", which serves tables of 60 to 100,000 rows '
         'without tuning, or "paper", the settings of the paper; see `eiv.training.settings`.',
         "default",
     )
@@ -286,7 +286,7 @@ _STEPS, _FEWEST_EPOCHS = 5000, 10
 _BATCH, _ROWS_OF_BATCH = 64, 5000  # rows of a minibatch, and of a table up to which it is not larger
 _NOISE_UPDATES = 30  # of sigma_y in a training
 _UNITS = 128  # of a hidden layer
-_COSINES, _MOST_COSINES, _ROWS_A_COSINE = 256, 512, 16
+_COSINES, _MOST_COSINES, _ROWS_PER_COSINE = 256, 512, 16
 _THETAS, _THETAS_OF_COSINES = 100, 40  # of a network in a prediction; eight networks of cosines stand for one
 _MOST_NOISY = 50  # features whose errors are integrated over by nodes
 # A network of cosines has no steps, so that these have no meaning; its weights are normal with a variance of one.
@@ -300,7 +300,7 @@ _BY_EVIDENCE = {"posterior": "last_layer_laplace", "weight_penalty": 0.5, "n_hid
 def _by_rows(settings: dict[str, Any], n_rows: int) -> dict[str, Any]:
     """What depends on the rows of a table, or on the kind of network, where it is not given."""
     if settings["network"] == "cosine":
-        cosines = min(max(_COSINES, n_rows // _ROWS_A_COSINE), _MOST_COSINES)
+        cosines = min(max(_COSINES, n_rows // _ROWS_PER_COSINE), _MOST_COSINES)
         settings = settings | _BY_EVIDENCE | {"hidden_units": settings["hidden_units"] or cosines}
         settings["n_theta"] = settings["n_theta"] or _THETAS_OF_COSINES
     settings = settings | {
@@ -353,7 +353,7 @@ def settings_for(arguments: Mapping[str, Any], n_rows: int, n_noisy: int = 0) ->
 
 
 def check_kind(arguments: Mapping[str, Any]) -> None:
-    """See to it that no argument is given that has no meaning for the kind of network."""
+    """Raise a ValueError for an argument that has no meaning for the kind of network."""
     if arguments.get("network") == "cosine" and (given := _of_steps(arguments)):
         name = given[0]
         raise ValueError(

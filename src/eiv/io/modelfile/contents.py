@@ -108,7 +108,7 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
     )
     if n_y > 1 and not names.has_columns:
         raise ValueError(f"{n_y} outputs without columns")
-    y_scaler, y_noise = _scaler(arrays, "y", n_y), _spreads(arrays, "y_noise", n_y)
+    y_scaler, y_noise = _scaler(arrays, "y", n_y), _not_negative(arrays, "y_noise", n_y)
     saved = saved_weights(arrays, header["n_networks"])  # before memory is taken by sizes that may be forged
     seeds = network_seeds(header["seed"], header["n_networks"])
     posterior = _posterior(settings, n_x, n_y, seeds, saved, arrays, path)
@@ -118,10 +118,10 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
     known = "y/err_median" in arrays  # older files lack it
     record = Record(
         loss_curve=_floats(arrays, "loss_curve", header["training"]["epochs"], len(seeds)),
-        x_spread=_spreads(arrays, "x/spread", n_x),
+        x_spread=_not_negative(arrays, "x/spread", n_x),
         x_quantiles=_quantiles(arrays, n_x),
-        x_err_median=_spreads(arrays, "x/err_median", n_x),
-        y_err_median=_spreads(arrays, "y/err_median", n_y) if known else np.zeros(n_y),
+        x_err_median=_not_negative(arrays, "x/err_median", n_x),
+        y_err_median=_not_negative(arrays, "y/err_median", n_y) if known else np.zeros(n_y),
         zeta_ess=header["training"]["zeta_ess"],
         bound_gap=header["training"]["bound_gap"],
         evidence=header["training"].get("evidence"),  # older files have none
@@ -329,7 +329,7 @@ def _floats(arrays: Arrays, name: str, *shape: int) -> NDArray[np.float64]:
     return values
 
 
-def _spreads(arrays: Arrays, name: str, n: int) -> NDArray[np.float64]:
+def _not_negative(arrays: Arrays, name: str, n: int) -> NDArray[np.float64]:
     values = _floats(arrays, name, n)
     if not ((values >= 0) & (values < np.inf)).all():
         raise ValueError(f"{name} must not be negative or infinite")

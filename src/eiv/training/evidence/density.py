@@ -11,7 +11,7 @@ from torch import Tensor
 from eiv.training.evidence.features import Draws, Family, Inputs, Values
 from eiv.training.evidence.solution import Labels, Solution
 
-_TINY = 1e-12  # as good as zero, in squares of spreads
+_TINY = 1e-12  # as good as zero, as a share of the variance of y
 # What is known of the values beforehand, normal: the mean and the standard deviation of each logarithm.
 _LENGTH_PRIOR, _SIZE_PRIOR, _SLOPE_PRIOR, _NOISE_PRIOR = (0.0, 1.5), (0.0, 2.0), (-1.0, 2.0), (-2.0, 2.0)
 

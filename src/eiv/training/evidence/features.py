@@ -13,6 +13,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
+from eiv.engine import memory
 from eiv.inputs import ZetaPosterior
 from eiv.inputs.nodes import nodes_of_rule
 from eiv.inputs.zeta import ZetaMixture, ZetaNormal
@@ -20,9 +21,8 @@ from eiv.inputs.zeta import ZetaMixture, ZetaNormal
 SMOOTH, ROUGH = (5.0, 3.0), (1.0, 1.0)  # degrees of freedom of frequencies, of all features and along a line
 _LINES = 8  # one frequency in this many belongs to each direction
 _FEWEST_NODES = 16
-_BIAS = 3.0  # prior standard deviation of the constant, in spreads of y
+_BIAS = 3.0  # prior standard deviation of the constant, in standard deviations of y
 _OWN_DRAWS = 64  # that stand for a posterior of the user's own
-_BLOCK_VALUES = {"cpu": 2**24, "cuda": 2**28}  # 128 MB, 2 GB
 
 
 class Inputs:
@@ -107,7 +107,7 @@ class Inputs:
         return len(self) <= self._block(n_features)
 
     def _block(self, n_features: int) -> int:
-        most = _BLOCK_VALUES[self.zeta.mean.device.type]
+        most = memory.FEATURES[self.zeta.mean.device.type]
         return max(1, most // (n_features * max(self.n_nodes, self.zeta.means.shape[-2])))
 
 

@@ -75,7 +75,7 @@ def fit_by_evidence(
         rows: the training rows, without the axis of the networks.
         seed: of the frequencies.
         known_noise: sigma_y where it is known, `n_y`.
-        on_round: hears of each round that is done, with the loss and sigma_y.
+        on_round: called after each round, with the loss and sigma_y.
         halves: zeta given x for all rows, by a prior of its own for each network; none where the prior is known.
 
     Returns:

@@ -67,7 +67,7 @@ def _root_of_covariance(found: Found, inputs: Inputs, labels: Labels) -> Tensor:
     here = slope(found.flat)
     steps = _STEP * torch.eye(len(here)).to(here)
     curvature = torch.stack([here - slope(found.flat + step) for step in steps]) / _STEP
-    scale = (-torch.autograd.functional.hessian(prior, found.flat).diagonal()).rsqrt()  # the prior's spreads
+    scale = (-torch.autograd.functional.hessian(prior, found.flat).diagonal()).rsqrt()  # std of the prior
     sizes, vectors = torch.linalg.eigh(scale.unsqueeze(1) * 0.5 * (curvature + curvature.T) * scale)
     root: Tensor = scale.unsqueeze(1) * (vectors * sizes.clamp_min(1).rsqrt() @ vectors.T)
     return root

@@ -20,13 +20,13 @@ _ROUNDS = 3  # of a search with the variance from the inputs as it is, and of we
 _STEPS = (40, 10)  # of L-BFGS, in the first round and in the others
 _ROWS = 1000  # that the kernel is found from, chosen at random
 _ROWS_TO_START = 400
-_LENGTHS = (0.1, 0.3, 1.0, 3.0)  # that a search may start from, in units of the spread of X over all features
-_NOISES = (0.1, 0.37)  # sigma_y, in spreads of y
-_SIZE, _SLOPE = -0.5, -0.7  # logarithms: functions of 0.6 spreads of y, slopes of half a spread of y per spread of X
+_LENGTHS = (0.1, 0.3, 1.0, 3.0)  # that a search may start from, in standard deviations of X over all features
+_NOISES = (0.1, 0.37)  # sigma_y, in standard deviations of y
+_SIZE, _SLOPE = -0.5, -0.7  # logarithms: functions of 0.6 and slopes of 0.5, in standard deviations of y and X
 _RIDGE = 1e-3  # of the variance of a feature, where features say the same
 _DIRECTIONS = 2
 _NONE = -20.0  # the logarithm of a size that is as good as zero
-_TINY = 1e-12  # as good as zero, in squares of spreads
+_TINY = 1e-12  # as good as zero
 _BAD = 1e10  # stands for a kernel whose matrix cannot be taken apart
 _LEAST, _MOST = -7.0, 6.0  # of a logarithm: a factor of 1,000 and 400
 
@@ -68,7 +68,7 @@ def search(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor |
         labels: of all rows.
         family: without directions.
         known_noise: sigma_y where it is known, `n_y`.
-        on_round: hears of each round that is done.
+        on_round: called after each round.
 
     Returns:
         The kernel.

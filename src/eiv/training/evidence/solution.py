@@ -61,10 +61,10 @@ def solve(
         \min_w \sum_i \frac12 \left[ \frac{(y_i - \mu_i^T w)^2}{n_i(w)} + \log n_i(w) \right] + \frac12 |w|^2, \qquad
         n_i(w) = \sigma_y^2 + w^T \Sigma_i w + \mathrm{tr}\, \Sigma_i C
 
-    mu and Sigma are mean and covariance of the features given x, C the covariance of the weights. By Fisher's scoring,
-    whose information is what the labels tell of w through their mean and through their variance; a step that does not
-    lower the sum is halved. Without the term in the variance, weights of high frequencies, whose means are damped away
-    by the errors of x, would be free to grow.
+    mu and Sigma are mean and covariance of the features given x, C the covariance of the weights. The
+    minimum is found by Fisher's scoring. Its information comes from the mean of the labels and from their variance,
+    since both depend on w. A step that does not lower the sum is halved. Without the term in the variance, weights of
+    high frequencies, whose means are damped away by the errors of x, would be free to grow.
 
     Args:
         family: the features.

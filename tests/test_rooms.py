@@ -1,0 +1,42 @@
+"""The rooms of the package: each module has a layer, few lie loose at the top, and the upper rooms use public names."""
+
+import ast
+import importlib
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "eiv"
+TOOLS = ("eiv.io", "eiv.plotting", "eiv.extras", "eiv.validation")  # that the upper rooms share
+UPPER = ("experiments", "report", "cli")
+
+
+def test_at_most_eight_modules_lie_at_the_top():
+    loose = sorted(path.stem for path in PACKAGE.glob("*.py"))
+    assert len(loose) <= 8, loose
+
+
+def test_every_module_has_a_layer():
+    """import-linter asks for the rooms themselves; the modules of `io` and `training` stand in several layers."""
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    placed = {name.strip() for layer in contract["layers"] for name in layer.split("|")}
+    assert contract["exhaustive"]
+    for room in contract["exhaustive_ignores"]:
+        inside = {path.stem for path in (PACKAGE / room).iterdir() if not path.name.startswith("__")}
+        assert inside == {name.removeprefix(f"{room}.") for name in placed if name.startswith(f"{room}.")}
+
+
+@pytest.mark.parametrize("room", UPPER)
+def test_upper_rooms_use_public_names(room):
+    allowed = (*TOOLS, *(f"eiv.{upper}" for upper in UPPER))
+    for path in (PACKAGE / room).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or (node.module or "").split(".")[0] != "eiv":
+                continue
+            if any(node.module == name or node.module.startswith(f"{name}.") for name in allowed):
+                continue
+            public = [*importlib.import_module(node.module).__all__, "validation"]  # a tool, of `eiv` itself
+            unknown = [each.name for each in node.names if each.name not in public]
+            assert not unknown, f"{path}: {node.module} has no public name {unknown}"
