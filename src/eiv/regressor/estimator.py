@@ -16,7 +16,7 @@ from torch import nn
 from eiv import validation as v
 from eiv.engine.products import check_precision
 from eiv.inputs import InputPrior, LearnedPrior, RelativeError
-from eiv.inputs.errors import check_x_err, named_errors
+from eiv.inputs.errors import check_x_err, named_errors, times
 from eiv.inputs.plausible import check_plausible, check_plausible_labels
 from eiv.io.modelfile import load_model, save_model
 from eiv.io.onnx import export_onnx
@@ -590,8 +590,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         else:
             errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err, x.std(0))
         if not is_part:
-            name, classical = "x_err" if X_err is None else "X_err", self.error_model == "classical"
-            check_plausible(name, x, errors, features, classical=classical, constant_left_out=self.standardise)
+            name, taken = self._taken("x_err" if X_err is None else "X_err", errors)
+            classical = self.error_model == "classical"
+            check_plausible(name, x, taken, features, classical=classical, constant_left_out=self.standardise)
             if y_errors is not None:
                 check_plausible_labels(outputs, y_errors, names.outputs)
         return Table(x, errors, outputs, y_errors, names)
@@ -643,6 +644,14 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(errors, RelativeError):
             return errors.of(x_spread, names)
         return check_x_err(name, named_errors(name, errors, names), self.n_features_in_, n_rows)
+
+    def _taken(self, name: str, errors: Array) -> tuple[str, Array]:
+        """The errors that the fit takes as those of X, and what to call them."""
+        factor = settings_for(self.get_params(deep=False), n_rows=1).x_err_factor
+        if factor == 1:
+            return name, errors
+        with np.errstate(over="ignore"):
+            return f"{name} times x_err_factor ({factor:g})", np.nan_to_num(times(errors, factor))
 
     def _check_arguments(self) -> None:
         for name, constraint in self._constraints.items():
