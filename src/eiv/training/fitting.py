@@ -269,13 +269,19 @@ def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], 
     for member in members:
         first, *others = [next(found) for _ in member.seeds]
         y_noise = torch.cat([each.y_noise for each in (first, *others)]).to(member.rows.y.dtype)
-        courses = torch.stack([each.course for each in (first, *others)], dim=1).repeat_interleave(MEMBERS, dim=1)
+        courses = _side_by_side([each.course for each in (first, *others)]).repeat_interleave(MEMBERS, dim=1)
         joined = first.posterior.join([each.posterior for each in others])
         model = member.fitted(joined, new_likelihood(member.settings, y_noise), courses)
         weights = np.concatenate([each.shares for each in (first, *others)])
         record = replace(model.record, evidence=first.evidence)
         models.append(replace(model, weights=weights / weights.sum(), record=record))
     return models
+
+
+def _side_by_side(courses: Sequence[Tensor]) -> Tensor:
+    """Courses of searches, `rounds x S`; one that took fewer rounds than others stays at its end."""
+    rounds = max(map(len, courses))
+    return torch.stack([torch.cat([each, each[-1:].expand(rounds - len(each))]) for each in courses], dim=1)
 
 
 def evidence_with(spec: Spec, table: Table) -> float:
