@@ -100,6 +100,18 @@ def test_a_fit_by_default_is_predicted_alike_with_25_seeds(problem, arguments):
         assert (values.std(0) <= 1e-9 * np.abs(values).max(0)).all(), part
 
 
+def test_swag_is_predicted_alike_with_25_seeds():
+    """Its thetas vary along the 20 snapshots of the path, most of all; numbers drawn at random left 7 %."""
+    data = simulate("linear", n_rows=100, random_state=0)
+    model = EiVRegressor(0.1, posterior="swag", hidden_units=64, epochs=40, random_state=0, recipe="paper")
+    model = model.fit(data.X, data.y).model_
+    found = [
+        replace(model, seed=seed).predict(data.X[:20], np.full((1, 1), 0.1), keep_draws=False) for seed in range(25)
+    ]
+    of_all_rows = np.array([np.sqrt(np.mean(p.epistemic**2)) for p in found])
+    assert of_all_rows.std() < 0.03 * of_all_rows.mean()
+
+
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("name", [*CLOSED, "own module", "cosines"])
 def test_rows_come_out_the_same_alone_together_in_any_order_and_chunk(fitted, table, monkeypatch, name, exact):
