@@ -64,7 +64,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "sobol", "informed" (of `n_zeta` candidates those that explain y), "gauss_hermite" (`n_zeta` nodes along
             each of three noisy features at most), "interpolated" (one noisy feature, f straight between `n_zeta`
             nodes), or "auto" (the default): "interpolated" for one noisy feature, else "informed"; see
-            `eiv.inputs.ZetaDraws`. Predictions draw independent zetas, as the split of their variance needs.
+            `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are matched.
         posterior: the family of the weight posterior, a name of `eiv.posteriors.FAMILIES`: "bernoulli_dropout" (the
             paper), "gaussian_dropout", "variational_dropout" and "concrete_dropout" (learned rates), "mean_field"
             (normal weights), "ensemble" (its members are the `n_networks`, two at least), "last_layer_laplace",
