@@ -1,24 +1,31 @@
 """What of the benchmarks can be checked without a GPU."""
 
+import importlib
 import itertools
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
 @pytest.fixture
-def gpu(monkeypatch):
-    """`benchmarks/gpu.py` as a module."""
+def script(monkeypatch):
+    """A script of `benchmarks/` as a module, by its name."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    for name in ("cases", "gpu", "textbook"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    import gpu  # noqa: PLC0415
+    for path in BENCHMARKS.glob("*.py"):
+        monkeypatch.delitem(sys.modules, path.stem, raising=False)
+    return importlib.import_module
 
-    return gpu
+
+@pytest.fixture
+def gpu(script):
+    return script("gpu")
 
 
 def test_the_memory_check_does_with_few_reports(gpu, monkeypatch):
@@ -38,3 +45,55 @@ def test_the_memory_check_does_with_few_reports(gpu, monkeypatch):
     grown = gpu.memory_growth(case, 2, torch.device("cpu"), itertools.count(step=1000).__next__, few=3, many=12)
     assert seen == [3, 6, 9, 12]
     assert grown == 3000
+
+
+@pytest.mark.parametrize("kind", ["paper", "cosine"])
+def test_the_recipes_are_timed_with_the_network_that_the_page_names(script, monkeypatch, kind):
+    recipes, fitted = script("recipes"), set()
+
+    class Model:
+        def __init__(self, x_err, *, recipe, network, random_state):
+            fitted.add((recipe, network))
+
+        def fit(self, X, y):
+            """Take no time."""
+
+    monkeypatch.setattr(recipes, "EiVRegressor", Model)
+    text = recipes.report(1, kind, Console(quiet=True))
+    assert fitted == {("paper", None), ("default", kind)}
+    assert f'The default recipe has `network="{kind}"`.' in text
+
+
+@pytest.mark.parametrize(("options", "kind"), [([], "paper"), (["--network", "cosine"], "cosine")])
+def test_real_sets_are_fitted_with_the_network_that_the_page_names(script, monkeypatch, options, kind):
+    real, pages, fitted = script("real_sets"), {}, []
+
+    class Model:
+        def predict_distribution(self, X, keep_draws):
+            mean = np.zeros(len(X))
+            return SimpleNamespace(mean=mean, interval=lambda level, of: (mean - 1, mean + 1))
+
+    def fit_splits(model, X, y, splits):
+        fitted.append(model.network)
+        return [Model() for _ in splits]
+
+    simulated = real.problem("linear", seed=0, n_networks=2)
+    monkeypatch.setattr(real, "problem", lambda name, seed, n_networks: simulated)
+    monkeypatch.setattr(real, "rows_of", lambda X, rows: X[rows])
+    monkeypatch.setattr(real, "fit_splits", fit_splits)
+    monkeypatch.setattr(real, "renew", pages.__setitem__)
+    monkeypatch.setattr(sys, "argv", ["real_sets.py", "--sets", "wine", "--networks", "2", "--write", *options])
+    real.main()
+    assert fitted == [kind]
+    assert pages["real sets"].splitlines()[0] == f'The default recipe with `network="{kind}"`.'
+
+
+def test_no_two_networks_of_the_precisions_share_a_simulated_row(script, monkeypatch):
+    monkeypatch.delenv("EIV_DATA", raising=False)
+    found = list(script("bfloat16").problems())
+    assert [data.name for data in found] == ["linear", "quadratic", "cubic", "sine"]
+    for data in found:
+        rows = np.concatenate([np.concatenate(split) for split in data.splits])
+        assert len(data.splits) == 10
+        assert len(np.unique(data.y[rows])) == len(rows)
+        assert len(data.X) == len(data.truth) == len(rows)

@@ -3,58 +3,18 @@
 Each is trained, predicted with, saved with a note, and refused at load until it is given again.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
 from eiv import EiVRegressor, ModelFileError, Prediction
-from eiv.inputs import ZetaNormal
-from eiv.likelihoods import NoiseRule
-from eiv.posteriors import Theta, WeightPosterior
 from eiv.training.choosing import _score
 from eiv.training.fitting import Table
+from extensions import CommonFactor, FixedShare, Shrunk
 from likelihoods.student_t import StudentT
 
 FAST = {"hidden_units": 16, "n_hidden": 2, "epochs": 20, "n_theta": 40, "random_state": 0, "dtype": "float64"}
-
-
-class CommonFactor(WeightPosterior):
-    """All weights times 1 + 0.1 e, one e per network and draw."""
-
-    shares_draws = True
-
-    def draw(self, streams, n_draws):
-        return {"e": streams.normal(n_draws)}
-
-    def theta(self, draw):
-        factor, parameters = 1 + 0.1 * draw["e"], {}
-        for name, value in self.stack.parameters.items():
-            moved = value.unsqueeze(1) * factor[(..., *(None,) * (value.ndim - 1))]
-            parameters[name] = moved.flatten(0, 1)
-        return Theta(self.no_masks(factor.shape[1]), parameters)
-
-    def kl(self):
-        return self.weight_penalty * self.squares()
-
-
-class FixedShare(NoiseRule):
-    """A tenth of the spread of y, whatever the networks do."""
-
-    def renewed(self, y_noise, posterior, learned, judged, draws, streams):
-        return 0.1 * learned.y.std(1)
-
-
-@dataclass(frozen=True)
-class Shrunk:
-    """Zeta is drawn to zero by a tenth."""
-
-    factor: float = 0.9
-
-    def posterior(self, x, x_err):
-        return ZetaNormal(self.factor * x, x_err * torch.ones_like(x))
 
 
 OWN = {"posterior": CommonFactor, "y_noise": FixedShare(), "input_prior": Shrunk(), "likelihood": StudentT}

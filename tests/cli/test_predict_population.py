@@ -54,6 +54,11 @@ def test_it_is_the_prior_of_the_library(folder, run, monkeypatch, name, block):
     [
         (["--input-prior", "uniform"], "--input-prior must be 'flat', 'normal' or 'mixture', got 'uniform'."),
         (["--input-prior", "mixture", "--x-err", "0"], "the inputs are taken as exact, so no prior has a part."),
+        (
+            ["--input-prior", "mixture", "--x-err", "5"],
+            "new.csv: --input-prior mixture: the error is beyond the spread of X",
+        ),
+        (["--input-prior", "normal", "--x-err", "5"], "in column 'x' (spread 0.57, error 5, of 300 rows)"),
         (["--input-prior", "mixture", "few"], "learns from the rows of the table, 10 at least; it has 9."),
     ],
 )

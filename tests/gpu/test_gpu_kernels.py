@@ -6,17 +6,19 @@ largest value is far above that, and far below what a wrong stride does.
 
 import threading
 
-import numpy as np
 import pytest
 import torch
+from devices import DEVICE, MARKS
 
-from eiv import EiVRegressor
 from eiv.engine import kernels
 from eiv.engine.graphs import own_stream
 from eiv.engine.optim import FlatAdam
 from eiv.likelihoods import NormalLikelihood
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")]
+pytestmark = [
+    *MARKS,
+    pytest.mark.skipif(DEVICE.type != "cuda", reason="kernels, and streams of work, are of a GPU"),
+]
 CUDA = torch.device("cuda")
 S, D, R, H, SLOPE = 3, 4, 5, 37, 0.01  # networks, draws, rows of a draw, units
 
@@ -147,28 +149,3 @@ def test_stacks_side_by_side_start_from_their_own_weights():
     finally:
         stop.set()
         writer.join(timeout=60)
-
-
-def test_training_is_the_same_whatever_other_threads_do():
-    """Steps are recorded with TF32, also while another thread predicts without it."""
-    x = torch.linspace(-1, 1, 200).numpy()[:, None]
-    y = np.sin(3 * x[:, 0])
-
-    def fitted():
-        return EiVRegressor(0.1, device="cuda", epochs=20, random_state=0).fit(x, y)
-
-    alone, stop = fitted(), threading.Event()
-
-    def keep_predicting():
-        while not stop.is_set():
-            alone.predict_distribution(x)
-
-    other = threading.Thread(target=keep_predicting, daemon=True)
-    other.start()
-    try:
-        beside = [fitted() for _ in range(3)]
-    finally:
-        stop.set()
-        other.join(timeout=60)
-    for model in beside:
-        assert np.array_equal(model.loss_curve_, alone.loss_curve_)

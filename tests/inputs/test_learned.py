@@ -97,7 +97,7 @@ def test_intervals_cover_true_inputs_that_are_uniform(n_rows, x_err):
 def test_few_rows_are_safe(n_rows, n_features):
     x = normals(n_rows, n_features)
     for errors in (torch.full((1, n_features), 0.5), torch.full((n_rows, n_features), 3.0)):
-        prior = LearnedPrior().fit(x, errors.double())
+        prior = LearnedPrior().learn(x, errors.double())
         posterior = prior.posterior(x, errors.double())
         assert posterior.mean.isfinite().all()
         assert (posterior.std > 0).all()
@@ -178,11 +178,11 @@ def test_units_and_order_of_rows_hardly_matter_and_the_seed_decides():
 
 def test_impossible_numbers_of_components_are_refused():
     with pytest.raises(ValueError, match="min_components must be 1 to max_components"):
-        LearnedPrior(max_components=2, min_components=3).fit(normals(50, 1), torch.ones(1, 1))
+        LearnedPrior(max_components=2, min_components=3).fit(normals(50, 1), torch.full((1, 1), 0.1))
 
 
 @pytest.mark.parametrize("n_features", [1, 2])
 def test_errors_that_leave_nothing_to_learn_are_refused(n_features):
     x = torch.linspace(-1, 1, 20).reshape(-1, 1).expand(-1, n_features)
     with pytest.raises(ValueError, match="x_err: errors so much larger than the spread"):
-        LearnedPrior().fit(x, torch.full((1, n_features), 1e308, dtype=torch.float64))
+        LearnedPrior().learn(x, torch.full((1, n_features), 1e308, dtype=torch.float64))

@@ -2,13 +2,15 @@
 
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy.stats import chi2
 
-from eiv import EiVRegressor, SuspiciousErrorWarning, fit_splits, relative
+from eiv import EiVRegressor, LearnedPrior, SuspiciousErrorWarning, fit_splits, relative
 from eiv.inputs.plausible import SpreadTest, check_plausible, errors_go_with
 
 FAST = {"hidden_units": 4, "epochs": 1, "n_theta": 4, "random_state": 0, "device": "cpu", "recipe": "paper"}
@@ -99,6 +101,43 @@ def test_errors_that_can_be_true_pass(x_err):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_plausible("x_err", X, np.asarray(x_err))
+
+
+@pytest.mark.parametrize("network", ["paper", "cosine"])
+@pytest.mark.parametrize("form", ["all rows", "per row", "covariance"])
+def test_the_errors_are_those_times_the_factor(network, form):
+    """What the fit takes as the error of X is x_err_factor times the stated one; none where that is 0."""
+    given = {"all rows": 0.1, "per row": np.full((N, 2), 0.1), "covariance": np.eye(2)[None] * 0.1**2}[form]
+    own = {"module": None, "network": network, "random_state": 0, "device": "cpu"}
+    y = TRUE[:, 0]
+    for factor in (20.0, 1e305, 1e200):
+        with pytest.raises(ValueError, match=r"X_err times x_err_factor \(.*\) is beyond the spread of X in column 0"):
+            EiVRegressor(x_err_factor=factor, **own).fit(X, y, X_err=given)
+    with pytest.warns(SuspiciousErrorWarning, match=r"x_err times x_err_factor \(6\) is about as large"):
+        EiVRegressor(0.1, x_err_factor=6, **FAST).fit(X, y)
+
+
+def test_errors_that_are_ignored_are_not_refused():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = EiVRegressor(3.0, x_err_factor=0, **FAST).fit(X, TRUE[:, 0])
+    assert not model.predict_distribution(X).aleatoric.any()
+
+
+def test_a_prior_is_not_learned_from_errors_that_cannot_be_true():
+    x, error = torch.tensor(X), torch.full((1, 2), 3.0, dtype=torch.float64)
+    with pytest.raises(ValueError, match=r"x_err is beyond the spread of X in column 0 \(spread 0\.\d+, error 3,"):
+        LearnedPrior().fit(x, error)
+    with pytest.raises(ValueError, match=r"the error is beyond .* column 'length' .*, column 'mass'"):
+        LearnedPrior().fit(
+            x, error[0] * torch.eye(2).double()[None], name="the error", feature_names=["length", "mass"]
+        )
+    with pytest.warns(SuspiciousErrorWarning, match="x_err is about as large as the spread") as found:
+        LearnedPrior(max_components=1).fit(x, error / 5)
+    assert {Path(warning.filename).name for warning in found} == {"test_plausible.py"}
+    constant = torch.cat([x, torch.ones(N, 1).double()], 1)  # says nothing of its errors
+    LearnedPrior(max_components=1).fit(constant, torch.tensor([[0.1, 0.1, 3.0]]).double())
+    LearnedPrior(max_components=1).fit(x[:1], error)
 
 
 def test_a_spread_that_is_not_clearly_above_the_error_is_warned_about():

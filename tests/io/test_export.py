@@ -195,6 +195,8 @@ def test_a_family_that_the_export_does_not_know_is_refused(base, tmp_path, monke
     """It would come out as a point, or as the family that it is derived from."""
 
     class Doubled(base):
+        weight_decay = None
+
         def theta(self, draw):
             masks, parameters = super().theta(draw)
             return Theta(masks, {name: 2 * value for name, value in parameters.items()})

@@ -6,7 +6,7 @@ import torch
 from numpy.random import SeedSequence
 
 from eiv.inputs import MixturePrior, ZetaNormal
-from eiv.posteriors import PointPosterior, ThetaVariance
+from eiv.posteriors import BernoulliDropout, PointPosterior, ThetaVariance
 from eiv.prediction.sampling import BlockSampler, LiteralSampler
 from smallnets import small_posterior
 
@@ -33,6 +33,30 @@ def test_networks_have_weight_draws_of_their_own():
     for weights in sampler()._weights:
         for masks in weights.values():
             assert not torch.equal(masks[0], masks[1])
+
+
+class FewNumbers(BernoulliDropout):
+    """Two parts of a draw: one is matched, the other is drawn as it comes."""
+
+    matched_parts = ("few", "absent")
+
+    def draw(self, streams, n_draws):
+        return super().draw(streams, n_draws) | {"few": streams.normal(n_draws, 3), "many": streams.normal(n_draws, 3)}
+
+
+@pytest.mark.parametrize("n_theta", [2, 4, 100])
+def test_parts_of_weight_draws_that_are_few_numbers_are_matched_within_blocks(n_theta):
+    """Mean 0, and the covariance of normal numbers: of f linear in them the variance over theta has no random error."""
+    drawn = BlockSampler(FewNumbers(small_posterior(2, dtype=torch.float64).stack, 1.0), 1, n_theta, 5, SEEDS)
+    few, many = (torch.stack([draw[name] for draw in drawn._weights], dim=1) for name in ("few", "many"))
+    assert not torch.equal(few[0], few[1])
+    for part, tolerance in ((few, 1e-9), (many, None)):
+        gaps = part - part.mean(2, keepdim=True)
+        covariance = torch.einsum("sgai,sgaj->sij", gaps, gaps) / (part.shape[1] * (part.shape[2] - 1))
+        off = covariance - torch.eye(3, dtype=torch.float64)
+        off = off if n_theta == 100 else off.diagonal(dim1=1, dim2=2)  # too few for more
+        assert off.abs().max() < tolerance if tolerance else off.abs().max() > 0.01
+    assert few.mean((1, 2)).abs().max() < 1e-12
 
 
 class LineWithOffsets(PointPosterior):

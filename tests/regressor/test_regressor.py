@@ -46,6 +46,11 @@ def test_scikit_learn_contract_with_all_defaults():
     check_estimator(EiVRegressor(), on_skip=None)
 
 
+@pytest.mark.slow
+def test_scikit_learn_contract_of_a_network_of_cosines():
+    check_estimator(EiVRegressor(0.1, network="cosine", hidden_units=16, random_state=0), on_skip=None)
+
+
 def test_same_seed_same_numbers(line):
     X, y = line
     first, second = (EiVRegressor(0.1, **FAST, recipe="paper").fit(X, y).predict(X, return_std=True) for _ in range(2))

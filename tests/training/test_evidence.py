@@ -15,7 +15,7 @@ from eiv.engine import memory
 from eiv.inputs import ZetaNormal, ZetaPosterior
 from eiv.inputs.zeta import ZetaMixture
 from eiv.metrics import coverage, rmse
-from eiv.training import choosing
+from eiv.training import choosing, fitting
 from eiv.training.evidence import density as density_module
 from eiv.training.evidence import pool as pool_module
 from eiv.training.evidence.density import log_evidence
@@ -234,6 +234,16 @@ def test_predictions_do_not_depend_on_their_company(fitted):
     alone = [fitted.predict_distribution(X[i : i + 1]) for i in (0, 17)]
     for i, p in zip((0, 17), alone, strict=True):
         np.testing.assert_allclose([p.mean[0], p.std[0]], [whole.mean[i], whole.std[i]], rtol=1e-6)
+
+
+@pytest.mark.usefixtures("as_stated")
+def test_networks_whose_searches_take_different_numbers_of_rounds(monkeypatch):
+    X, y, _, _ = table(60, 2)
+    fit, courses = fitting.fit_by_evidence, iter([torch.tensor([3.0, 2.0, 1.0]), torch.tensor([3.0, 2.5])])
+    monkeypatch.setattr(fitting, "fit_by_evidence", lambda *a: dataclasses.replace(fit(*a), course=next(courses)))
+    model = EiVRegressor(0.4, **COSINE | {"hidden_units": 8}, n_networks=2).fit(X, y)
+    assert model.loss_curve_[:, 0].tolist() == [3.0, 2.0, 1.0]
+    assert model.loss_curve_[:, -1].tolist() == [3.0, 2.5, 2.5]
 
 
 @pytest.mark.usefixtures("as_stated")

@@ -46,5 +46,10 @@ class Population:
                 f"{path}: --input-prior {name} learns from the rows of the table, {_FEWEST} at least; it has "
                 f"{len(sample)}."
             )
-        learned = prior.fit(torch.tensor(sample.X), torch.tensor(errors))
+        learned = prior.fit(
+            torch.tensor(sample.X),
+            torch.tensor(errors),
+            name=f"{path}: --input-prior {name}: the error",
+            feature_names=table.features,
+        )
         return cls(learned, f"Prior of the true inputs: learned from {len(sample):,} rows of {path} ({name}).")

@@ -14,7 +14,7 @@ from eiv.extras import needs
 if TYPE_CHECKING:
     import pandas as pd
 
-_METHODS = ("non-EiV", "paper", "ours")  # shown in the terminal where no methods are chosen
+_METHODS = ("non-EiV", "paper", "ours with layers", "ours")  # shown in the terminal where no methods are chosen
 _SCORES = {
     "truth_moment_0.95": "truth,\nmoments",
     "truth_quantile_0.95": "truth,\nquantiles",

@@ -34,7 +34,7 @@ __all__ = ["MixedResultsError", "RunOptions", "Unit", "read_unit", "run_units"]
 
 _FOLDER = "stacks"  # the folder of the results of single units
 _UNITS_ON_A_GPU = 3  # one alone leaves it idle while Python prepares the next step
-_FORMAT = 2  # since 2, predictions have no common noise, and simulated data are drawn for each network
+FORMAT = 2  # since 2, predictions have no common noise, and simulated data are drawn for each network
 
 
 class MixedResultsError(ValueError):
@@ -176,7 +176,7 @@ def read_unit(folder: Path, key: str) -> dict[str, Any] | None:
 
 
 def _identity(unit: Unit) -> dict[str, Any]:
-    versions = {"format": _FORMAT, "eiv": eiv.__version__, "torch": torch.__version__.split("+")[0]}
+    versions = {"format": FORMAT, "eiv": eiv.__version__, "torch": torch.__version__.split("+")[0]}
     return versions | {"device": unit.device} | unit.settings()
 
 

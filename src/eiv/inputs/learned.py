@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from eiv.inputs.deconvolution import Mixtures, Start, deconvolve
+from eiv.inputs.errors import standard_deviations
 from eiv.inputs.mixture import MixturePrior
+from eiv.inputs.plausible import check_plausible
 
 __all__ = ["LearnedPrior"]
 
@@ -92,8 +96,19 @@ class LearnedPrior:
     min_components: int = 1
     random_state: int = 0
 
-    def fit(self, x: Tensor, x_err: Tensor) -> MixturePrior:
-        """The prior for `x`, `rows x n_x`, with standard deviations or covariances `x_err` (rows may be 1)."""
+    def fit(
+        self, x: Tensor, x_err: Tensor, *, name: str = "x_err", feature_names: Sequence[str] | None = None
+    ) -> MixturePrior:
+        """The prior for `x`, `rows x n_x`, with standard deviations or covariances `x_err` (rows may be 1).
+
+        Errors that cannot be true are refused, and those that hardly can are warned about, as in `EiVRegressor.fit`
+        (`eiv.inputs.plausible`); messages call them `name`, and the columns by `feature_names`.
+        """
+        self._check(x, x_err, name, feature_names)
+        return self.learn(x, x_err)
+
+    def learn(self, x: Tensor, x_err: Tensor) -> MixturePrior:
+        """What `fit` finds, of errors that were looked at before."""
         if not 1 <= self.min_components <= self.max_components:
             raise ValueError(
                 f"LearnedPrior: min_components must be 1 to max_components ({self.max_components}), "
@@ -103,7 +118,7 @@ class LearnedPrior:
         x, x_err = x.double().cpu(), x_err.double().cpu()
         varies = x.amin(0) < x.amax(0)
         if not bool(varies.all()):
-            few = self.fit(x[:, varies], _of_features(x_err, varies)) if bool(varies.any()) else None
+            few = self.learn(x[:, varies], _of_features(x_err, varies)) if bool(varies.any()) else None
             return _with_constants(few, x, x_err, varies)
         table = _Standardised.of(*self._some_rows(x, x_err, random))
         return table.prior(self._best(table.x, table.x_err, random), 0)
@@ -133,6 +148,12 @@ class LearnedPrior:
         full = torch.as_tensor(prior.covariances).ndim == 3
         found = deconvolve(table.x, table.x_err, chosen, table.start(prior), full)
         return [table.prior(found, half) for half in range(n_halves)]
+
+    def _check(self, x: Tensor, x_err: Tensor, name: str, feature_names: Sequence[str] | None) -> None:
+        """Whether the errors can be true; one row, or a constant feature, says nothing of that."""
+        values, errors = x.double().cpu().numpy(), standard_deviations(x_err.double().cpu().numpy())
+        if len(values) > 1:
+            check_plausible(name, values, errors * (np.ptp(values, axis=0) > 0), feature_names)
 
     def _best(self, x: Tensor, x_err: Tensor, random: torch.Generator) -> Mixtures:
         """The fit to all rows, row 0 of the result, of the structure that does best on held-out rows."""

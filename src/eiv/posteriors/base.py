@@ -6,7 +6,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -87,6 +87,8 @@ class WeightPosterior(ABC):
         signed_masks: whether masks may be negative.
         by_hand: whether hand-written passes evaluate its draws in training. They can where a draw is a set of masks, or
             one theta for all rows. Other families use autograd. `weight_decay` makes them faster.
+        matched_parts: the parts of a draw that are standard normal numbers, so few that predictions can match their
+            covariance: `eiv.prediction.matching.matched_noise`.
         fewest_networks: the number of networks that a model needs for its weights to vary.
 
     A family with the mean and variance of f over theta in closed form computes them in `mean` and `theta_variance`, and
@@ -104,6 +106,7 @@ class WeightPosterior(ABC):
     depends_on_noise = False
     signed_masks = False
     by_hand = False
+    matched_parts: ClassVar[tuple[str, ...]] = ()
     fewest_networks = 1
 
     def __init__(self, stack: NetworkStack, weight_penalty: float | Tensor) -> None:

@@ -57,6 +57,7 @@ class SWAG(PointPosterior):
     by_hand = True
     shares_draws = True
     trains_a_point = True
+    matched_parts = ("path",)
 
     def __init__(self, stack: NetworkStack, weight_penalty: float | Tensor) -> None:
         super().__init__(stack, weight_penalty)

@@ -115,7 +115,9 @@ class BlockSampler:
         self.n_blocks = max(-(-n_theta // _BLOCK), min(2, n_theta // 2))
         self.thetas_per_block = -(-n_theta // self.n_blocks)
         streams = Streams.of(seeds, Purpose.PREDICT_WEIGHTS, device, dtype, portable=True)
-        self._weights = [posterior.draw(streams, self.thetas_per_block) for _ in range(self.n_blocks)]
+        self._weights = _matched_weights(
+            [posterior.draw(streams, self.thetas_per_block) for _ in range(self.n_blocks)], posterior.matched_parts
+        )
         self.chunk_rows = chunk_rows(posterior, n_theta * n_zeta)
 
     def sample(self, inputs: ZetaPosterior, keep_draws: bool) -> Sampled:
@@ -215,6 +217,16 @@ class BlockSampler:
             return noise
         own = matched_noise(noise[..., : self.n_inputs], correction)
         return torch.cat([own, noise[..., self.n_inputs :]], dim=-1)
+
+
+def _matched_weights(draws: Sequence[WeightDraw], parts: Sequence[str]) -> list[WeightDraw]:
+    """Weight draws of blocks, some parts of which are normal numbers, `S x A x n`, that are matched within blocks."""
+    matched = {
+        name: torch.stack([matched_noise(network) for network in torch.stack([draw[name] for draw in draws], dim=1)])
+        for name in parts
+        if name in draws[0]
+    }
+    return [draw | {name: noise[:, block] for name, noise in matched.items()} for block, draw in enumerate(draws)]
 
 
 @torch.no_grad()

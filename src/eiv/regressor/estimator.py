@@ -16,7 +16,7 @@ from torch import nn
 from eiv import validation as v
 from eiv.engine.products import check_precision
 from eiv.inputs import InputPrior, LearnedPrior, RelativeError
-from eiv.inputs.errors import check_x_err, named_errors
+from eiv.inputs.errors import check_x_err, named_errors, times
 from eiv.inputs.plausible import check_plausible, check_plausible_labels
 from eiv.io.modelfile import load_model, save_model
 from eiv.io.onnx import export_onnx
@@ -64,7 +64,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "sobol", "informed" (of `n_zeta` candidates those that explain y), "gauss_hermite" (`n_zeta` nodes along
             each of three noisy features at most), "interpolated" (one noisy feature, f straight between `n_zeta`
             nodes), or "auto" (the default): "interpolated" for one noisy feature, else "informed"; see
-            `eiv.inputs.ZetaDraws`. Predictions draw independent zetas, as the split of their variance needs.
+            `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are matched.
         posterior: the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, such as "linearised_laplace"
             (the default) and "bernoulli_dropout" (the paper), or a subclass of `eiv.posteriors.WeightPosterior` of your
             own. Each family says in its docstring what it learns, costs and misses; `docs/method.md` compares them.
@@ -589,8 +589,9 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         else:
             errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err, x.std(0))
         if not is_part:
-            name, classical = "x_err" if X_err is None else "X_err", self.error_model == "classical"
-            check_plausible(name, x, errors, features, classical=classical, constant_left_out=self.standardise)
+            name, taken = self._taken("x_err" if X_err is None else "X_err", errors)
+            classical = self.error_model == "classical"
+            check_plausible(name, x, taken, features, classical=classical, constant_left_out=self.standardise)
             if y_errors is not None:
                 check_plausible_labels(outputs, y_errors, names.outputs)
         return Table(x, errors, outputs, y_errors, names)
@@ -642,6 +643,14 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(errors, RelativeError):
             return errors.of(x_spread, names)
         return check_x_err(name, named_errors(name, errors, names), self.n_features_in_, n_rows)
+
+    def _taken(self, name: str, errors: Array) -> tuple[str, Array]:
+        """The errors that the fit takes as those of X, and what to call them."""
+        factor = settings_for(self.get_params(deep=False), n_rows=1).x_err_factor
+        if factor == 1:
+            return name, errors
+        with np.errstate(over="ignore"):
+            return f"{name} times x_err_factor ({factor:g})", np.nan_to_num(times(errors, factor))
 
     def _check_arguments(self) -> None:
         for name, constraint in self._constraints.items():

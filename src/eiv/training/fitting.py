@@ -471,7 +471,8 @@ def _fitted_prior(prior: InputPrior | LearnedPrior, table: Table) -> InputPrior:
         return prior
     if not table.x_err.any():
         return FlatPrior()
-    fitted: InputPrior = prior.fit(torch.tensor(table.x), torch.tensor(table.x_err))  # a pandas table is read-only
+    learn = prior.learn if type(prior) is LearnedPrior else prior.fit  # the estimator has looked at the errors
+    fitted: InputPrior = learn(torch.tensor(table.x), torch.tensor(table.x_err))  # a pandas table is read-only
     return fitted
 
 

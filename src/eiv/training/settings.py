@@ -111,7 +111,7 @@ class Settings:
         '"sobol", "informed" (of `n_zeta` candidates those that explain y), "gauss_hermite" (`n_zeta` nodes '
         'along each of three noisy features at most), "interpolated" (one noisy feature, f straight between '
         '`n_zeta` nodes), or "auto" (the default): "interpolated" for one noisy feature, else "informed"; see '
-        "`eiv.inputs.ZetaDraws`. Predictions draw independent zetas, as the split of their variance needs.",
+        "`eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are matched.",
         paper="monte_carlo",
         default="auto",
     )

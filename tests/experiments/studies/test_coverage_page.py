@@ -30,7 +30,9 @@ def made_up(folder, problems=tuple(SIMULATED), methods=tuple(METHODS), n_realisa
     ]
     known = {"device_name": "<GPU>", "eiv": "0", "torch": "2", "numpy": "2", "python": "3", "finished": "2026-01-01"}
     runs = [
-        unit.settings() | {"arguments": json.dumps(unit.arguments()), "training_s": 50.0, "evaluation_s": 5.0} | known
+        unit.settings()
+        | {"arguments": json.dumps(unit.settings()["arguments"]), "training_s": 50.0, "evaluation_s": 5.0}
+        | known
         for unit in units
     ]
     index = pd.MultiIndex.from_product([range(n_realisations), range(n_networks)], names=["realisation", "network"])
@@ -174,7 +176,7 @@ def test_goal_by_goal_the_page_names_where_it_is_missed(tmp_path):
         np.arange(50) < 25, 0.9, 1.1
     )
     reached = {goal: goal.conditions(summarise(table)) for goal in GOALS}
-    rows = [[cell.text for cell in row] for row in coverage_page._by_goal(summarise(table), reached).rows]
+    rows = [[cell.text for cell in row] for row in coverage_page._by_goal(summarise(table), reached, "ours").rows]
     verdicts = {row[0].split(":")[0]: row[-3:] for row in rows}
     assert verdicts["labels covered by their 95 % interval"] == ["7\u00a0of\u00a08", "sine (normal ζ)", "–"]
     assert verdicts["RMSE of m(x) to g(ζ) over the smallest possible"] == ["7\u00a0of\u00a08", "–", "cubic (uniform ζ)"]
@@ -239,10 +241,10 @@ def test_what_the_command_prints_fits_into_80_columns(run, tmp_path, monkeypatch
     lines = [line.rstrip() for line in out.splitlines()]
     assert "…" not in out
     assert max(map(len, lines[:-1])) <= 80  # the last one holds a path
-    assert sum(line.lstrip().startswith(tuple(METHODS)) for line in lines) == 8 * (len(methods) or 3)
+    assert sum(line.lstrip().startswith(tuple(METHODS)) for line in lines) == 8 * (len(methods) or 4)
     columns = ["truth_moment_0.95", "truth_quantile_0.95", "labels_0.95", "rmse_ratio", "clean_rmse", "y_noise_ratio"]
     means = table.query("problem == 'linear' and zeta == 'uniform' and method == 'ours'")[columns].mean()
-    first = next(line.split() for line in lines if line.startswith("  ours"))
+    first = next(line.split() for line in lines if line.startswith("  ours  "))
     assert first == ["ours", *(f"{value:.3f}" for value in means)]
 
 
@@ -263,8 +265,29 @@ def test_the_page_in_docs_is_that_of_the_results(tmp_path):
 def test_single_fits_stand_beside_the_means(tmp_path):
     table = made_up(tmp_path, problems=["sine"])
     page = write_coverage_page(tmp_path, tmp_path / "page.md").read_text()
-    section = page.split("## Single fits")[1].split("## ")[0]
+    section = page.split("## Single fits: ours\n")[1].split("## ")[0]
     fits = table.query("method == 'ours' and problem == 'sine' and zeta == 'normal'")["truth_moment_0.95"]
     low, high = np.quantile(fits, [0.05, 0.95])
     assert f"| sine | normal | 50 | {fits.mean():.3f}, sd {fits.std():.3f}, {low:.3f} to {high:.3f} |" in section
     assert "alone gives a coverage the standard deviation 0.007" in section
+
+
+@pytest.mark.usefixtures("unrendered")
+def test_the_networks_of_the_default_recipe_are_those_of_the_units(tmp_path):
+    made_up(tmp_path, problems=["sine"], methods=["paper", "ours with layers", "ours"])
+    page = write_coverage_page(tmp_path, tmp_path / "page.md").read_text()
+    assert "“ours” fits a network of cosines; “ours with layers” fits layers of leaky ReLU" in page
+    assert page.count("## Goals for our recipe") == page.count("## Single fits") == 2
+    units = pd.read_csv(tmp_path / coverage.UNITS)
+    units["arguments"] = [text.replace("cosine", "paper") for text in units["arguments"]]
+    units.to_csv(tmp_path / coverage.UNITS, index=False)
+    page = write_coverage_page(tmp_path, tmp_path / "page.md").read_text()
+    assert "“ours” fits layers of leaky ReLU" in page
+
+
+def test_times_of_other_devices_are_not_compared(tmp_path):
+    made_up(tmp_path, problems=["sine"], methods=["paper", "ours with layers", "ours"])
+    units = pd.read_csv(tmp_path / coverage.UNITS)
+    units.loc[units["method"] == "ours", "device_name"] = "x86_64"
+    rows = coverage_page._methods(summarise(pd.read_csv(tmp_path / coverage.TABLE)), units).rows
+    assert [row[-1].text for row in rows] == ["1.00", "1.00", "–"]

@@ -19,9 +19,9 @@ from eiv.datasets import SIMULATED, Simulated, simulate
 from eiv.experiments.paper.settings import COMMON, TRAINING
 from eiv.experiments.runs import DEFAULT_OPTIONS, RunOptions, run_units
 from eiv.experiments.studies.limits import best_prediction, smallest_rmse
-from eiv.experiments.studies.results import collect_units
+from eiv.experiments.studies.results import check_earlier, collect_units
 from eiv.metrics import coverage, rmse
-from eiv.training.settings import settings_for
+from eiv.training.settings import Settings, settings_for
 from eiv.validation import check_among
 
 __all__ = ["LEVELS", "METHODS", "CoverageUnit", "study_coverage"]
@@ -33,8 +33,11 @@ N_TEST = 1000  # fresh points for each realisation of the data
 _ORDER = ["problem", "zeta", "method"]
 _TEST = 2**20  # the distance between seeds of test points and those of training data
 
-# The paper's recipe, and each ingredient that the default one changes, with the settings that it needs. Residual noise
-# is a rule that the default recipe does not use.
+_COSINES = 5e6  # the cost of a network of cosines on 500 rows: two thirds of that of layers by the default recipe
+
+# The paper's recipe, and each ingredient that the default one changes with network="paper", with the settings that it
+# needs; then the default recipe, with the network that it takes by itself and with layers. Residual noise is a rule
+# that the default recipe does not use.
 METHODS: dict[str, dict[str, Any]] = {
     "non-EiV": {"x_err": None},
     "paper": {},
@@ -45,6 +48,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "paper + interpolated zetas": {"zeta_draws": "interpolated", "n_zeta": 16},
     "paper + longer, falling steps": {"batch_size": 64, "steps": 5000, "learning_rate_decay": 0.6},
     "paper + linearised Laplace": {"posterior": "linearised_laplace", "weight_penalty": 1.0},
+    "ours with layers": {"recipe": "default", "network": "paper"},
     "ours": {"recipe": "default"},
 }
 
@@ -86,7 +90,9 @@ class CoverageUnit:
     def cost(self) -> float:
         """The time that the unit takes, relative to that of others."""
         arguments, n_rows = self.arguments(), SIMULATED[self.problem].n_rows
-        settings = settings_for(arguments, n_rows)
+        settings = self._settings()
+        if settings.network == "cosine":
+            return _COSINES * n_rows / 500
         n_zeta = 1 if arguments["x_err"] is None else settings.n_zeta or 16
         return float(settings.epochs * -(-n_rows // settings.batch_size) * (200 + settings.batch_size * n_zeta))
 
@@ -105,7 +111,7 @@ class CoverageUnit:
         """Everything that the numbers depend on, except versions and the machine."""
         arguments = self.arguments()
         if arguments.get("recipe") == "default":  # it may change from version to version
-            arguments |= asdict(settings_for(arguments, SIMULATED[self.problem].n_rows))
+            arguments |= asdict(self._settings())
         return asdict(self) | {"n_test": N_TEST, "arguments": arguments}
 
     def run(self, on_progress: Callable[[float], None]) -> tuple[dict[str, pd.DataFrame], dict[str, float]]:
@@ -132,6 +138,11 @@ class CoverageUnit:
         on_progress(1.0)
         seconds = {"training_s": trained - started, "evaluation_s": time.perf_counter() - trained}
         return {"networks": pd.DataFrame(rows).assign(training_s=(trained - started) / len(rows))}, seconds
+
+    def _settings(self) -> Settings:
+        """The settings of a fit, with the kind of network that the recipe takes; the problems have one feature."""
+        arguments = self.arguments()
+        return settings_for(arguments, SIMULATED[self.problem].n_rows, n_noisy=int(arguments["x_err"] is not None))
 
     def _seed(self, realisation: int) -> int:
         entropy = [self.seed, zlib.crc32(f"{self.problem} {self.zeta}".encode()), realisation + 1]
@@ -170,6 +181,8 @@ def study_coverage(
 ) -> pd.DataFrame:
     """Run the units of the study whose results `folder` does not hold yet, and write its table.
 
+    Rows of other units that the table in `folder` holds stay there, so that a method or a problem can be added to it.
+
     Args:
         folder: the folder for the results.
         n_realisations: data sets per problem.
@@ -181,6 +194,9 @@ def study_coverage(
 
     Returns:
         One row per network: problem, zeta, method, realisation, network and scores.
+
+    Raises:
+        MixedResultsError: where `folder` holds results of other settings or of another seed.
 
     Examples:
         >>> study_coverage(Path("study"), n_realisations=1, n_networks=1)  # doctest: +SKIP
@@ -194,9 +210,13 @@ def study_coverage(
         for zeta in ZETAS
         for method in methods or METHODS
     ]
+    names = (TABLE, UNITS)
+    if not options.restart:
+        check_earlier(folder, units, _ORDER, names, {"seed": seed, "n_test": N_TEST})
     in_order = sorted(units, key=lambda unit: -unit.cost)
     run_units(in_order, folder, options.shown_on, options.restart, alone=bool(options.times))
-    return collect_units(folder, units, _ORDER, (TABLE, UNITS))
+    known: dict[str, Sequence[str]] = dict(zip(_ORDER, (list(SIMULATED), ZETAS, list(METHODS)), strict=True))
+    return collect_units(folder, units, _ORDER, names, beside=None if options.restart else known)
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from eiv.experiments.paper.claims import Condition
 
 __all__ = ["GOALS", "Goal", "summarise"]
 
-OURS, PAPER = "ours", "paper"
+OURS, LAYERS, PAPER = "ours", "ours with layers", "paper"
 _KEYS = ["problem", "zeta", "method"]
 
 

@@ -3,18 +3,56 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from eiv.experiments.runs import Unit, read_unit
+from eiv.experiments.runs import FORMAT, MixedResultsError, Unit, read_unit
 from eiv.io.files import written_whole
 
 __all__ = ["collect_units", "read_remarks", "read_tables"]
 
 
-def collect_units(folder: Path, units: Sequence[Unit], keys: Sequence[str], names: tuple[str, str]) -> pd.DataFrame:
+def check_earlier(
+    folder: Path, units: Sequence[Unit], keys: Sequence[str], names: tuple[str, str], shared: Mapping[str, Any]
+) -> None:
+    """See to it that results of other units in a folder may stand beside those of a run.
+
+    Args:
+        folder: the folder of the study.
+        units: the units of the run.
+        keys: the attributes that identify a unit.
+        names: the names of the two files of the study.
+        shared: what all units of a study must have in common, by the name of its column.
+
+    Raises:
+        MixedResultsError: where the folder holds others.
+
+    Examples:
+        >>> check_earlier(Path("nowhere"), [], ["problem"], ("a.csv", "b.csv"), {"seed": 0})
+
+    """
+    if not all((folder / name).is_file() for name in names):
+        return
+    earlier = _others(pd.read_csv(folder / names[1]), units, keys)
+    for column, wanted in {"format": FORMAT, **shared}.items():
+        for found in earlier.get(column, ()):
+            if found != wanted:
+                raise MixedResultsError(
+                    f"{folder} holds results of other units that were made with {column} = {found!r}, not {wanted!r}. "
+                    "Choose another folder, or replace such results with --restart."
+                )
+
+
+def collect_units(
+    folder: Path,
+    units: Sequence[Unit],
+    keys: Sequence[str],
+    names: tuple[str, str],
+    beside: Mapping[str, Sequence[str]] | None = None,
+) -> pd.DataFrame:
     """Collect the results of single units into two tables, and write them.
 
     Args:
@@ -22,6 +60,8 @@ def collect_units(folder: Path, units: Sequence[Unit], keys: Sequence[str], name
         units: the units that it has run.
         keys: the attributes that identify a unit; they are the first columns of both tables.
         names: the names of the two files: one row per network, and one row per unit.
+        beside: the values of each key, in the order of the study. Where it is given, the tables that the folder holds
+            already keep their rows of other units.
 
     Returns:
         The first of the tables.
@@ -42,10 +82,27 @@ def collect_units(folder: Path, units: Sequence[Unit], keys: Sequence[str], name
         runs.append(where | plain | content["provenance"])
     table = pd.concat(networks, ignore_index=True)
     table = table[[*keys, *table.columns.difference(list(keys), sort=False)]]
-    for name, found in zip(names, (table, pd.DataFrame(runs)), strict=True):
+    both = [table, pd.DataFrame(runs)]
+    if beside is not None and all((folder / name).is_file() for name in names):
+        earlier = [_others(pd.read_csv(folder / name), units, keys) for name in names]
+        both = [_in_order(pd.concat(parts, ignore_index=True), beside) for parts in zip(earlier, both, strict=True)]
+    for name, found in zip(names, both, strict=True):
         with written_whole(folder / name) as part:
             found.to_csv(part, index=False, float_format="%.6g")
-    return table
+    return both[0]
+
+
+def _others(table: pd.DataFrame, units: Sequence[Unit], keys: Sequence[str]) -> pd.DataFrame:
+    """The rows of a table that are of none of the units."""
+    own = pd.MultiIndex.from_tuples([tuple(getattr(unit, name) for name in keys) for unit in units], names=keys)
+    return table[~pd.MultiIndex.from_frame(table[list(keys)]).isin(own)]
+
+
+def _in_order(table: pd.DataFrame, known: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """Rows by the order of their keys; those with unknown ones come last."""
+    places = {name: table[name].map({value: i for i, value in enumerate(values)}) for name, values in known.items()}
+    order = pd.DataFrame(places).sort_values(list(known), kind="stable", na_position="last").index
+    return table.loc[order].reset_index(drop=True)
 
 
 def read_tables(folder: Path, study: str, names: tuple[str, str]) -> tuple[pd.DataFrame, pd.DataFrame]:
