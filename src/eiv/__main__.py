@@ -27,8 +27,12 @@ def script() -> None:
         from eiv.cli import main  # noqa: PLC0415  (it takes time, and registers functions)
 
         main()
+        status = 0
     except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else 1
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        raise
+    except KeyboardInterrupt:
+        status = 130
         raise
 
 

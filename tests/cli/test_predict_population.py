@@ -69,3 +69,13 @@ def test_what_it_refuses(folder, run, options, message):
     assert status == 2
     assert message in err
     assert not (folder / "p.csv").exists()
+
+
+def test_where_x_was_set_no_prior_has_a_meaning(folder, run):
+    """However large the errors are."""
+    berkson = ("--x-err", "2", "--set", "error_model=berkson")
+    assert run("fit", "d.csv", "--target", "y", *berkson, *QUICK, "-o", "b.eiv")[::2] == (0, "")
+    for name in ("flat", "mixture"):
+        status, _, err = run("predict", "b.eiv", "new.csv", "-o", "p.csv", "--input-prior", name)
+        assert status == 2
+        assert err.startswith("error: --input-prior has no meaning for error_model='berkson'")

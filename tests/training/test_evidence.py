@@ -15,7 +15,7 @@ from eiv.engine import memory
 from eiv.inputs import ZetaNormal, ZetaPosterior
 from eiv.inputs.zeta import ZetaMixture
 from eiv.metrics import coverage, rmse
-from eiv.training import choosing, fitting
+from eiv.training import choosing
 from eiv.training.evidence import density as density_module
 from eiv.training.evidence import pool as pool_module
 from eiv.training.evidence.density import log_evidence
@@ -234,16 +234,6 @@ def test_predictions_do_not_depend_on_their_company(fitted):
     alone = [fitted.predict_distribution(X[i : i + 1]) for i in (0, 17)]
     for i, p in zip((0, 17), alone, strict=True):
         np.testing.assert_allclose([p.mean[0], p.std[0]], [whole.mean[i], whole.std[i]], rtol=1e-6)
-
-
-@pytest.mark.usefixtures("as_stated")
-def test_networks_whose_searches_take_different_numbers_of_rounds(monkeypatch):
-    X, y, _, _ = table(60, 2)
-    fit, courses = fitting.fit_by_evidence, iter([torch.tensor([3.0, 2.0, 1.0]), torch.tensor([3.0, 2.5])])
-    monkeypatch.setattr(fitting, "fit_by_evidence", lambda *a: dataclasses.replace(fit(*a), course=next(courses)))
-    model = EiVRegressor(0.4, **COSINE | {"hidden_units": 8}, n_networks=2).fit(X, y)
-    assert model.loss_curve_[:, 0].tolist() == [3.0, 2.0, 1.0]
-    assert model.loss_curve_[:, -1].tolist() == [3.0, 2.5, 2.5]
 
 
 @pytest.mark.usefixtures("as_stated")
@@ -517,11 +507,17 @@ def test_layers_are_not_taken_for_their_density_where_they_are_farther_off(rmse,
     assert (found.settings_.network, found.x_err_factor_) == (kind, 1.0)
 
 
-def test_cosines_that_ignore_the_errors_learn_from_all_rows(trial):
+@pytest.mark.parametrize(
+    ("asked", "most", "n_rows"), [(0.0, 300, [180]), (0.0, 100, [100]), (None, 100, [60, 100]), (None, 50, [60])]
+)
+def test_cosines_that_ignore_the_errors_learn_from_more_rows(asked, most, n_rows, trial, candidates, monkeypatch):
     fit, fitted = trial
-    found, _ = fit(lambda settings, n: np.full(n, float(settings.network == "cosine")), x_err_factor=0.0)
-    assert fitted == [("cosine", 60), ("cosine", 180), ("paper", 180)]
+    monkeypatch.setattr(choosing, "_MOST_EXACT", most)
+    monkeypatch.setitem(candidates, ("cosine", 1.0), candidates["cosine", 0.0])  # as where the labels ask for it
+    found, seen = fit(lambda settings, n: np.full(n, float(settings.network == "cosine")), x_err_factor=asked)
+    assert fitted == [*(("cosine", n) for n in n_rows), ("paper", 180)]
     assert (found.settings_.network, found.x_err_factor_) == ("cosine", 0.0)
+    assert seen == sorted(seen)
 
 
 @pytest.mark.parametrize(

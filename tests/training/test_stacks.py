@@ -12,7 +12,7 @@ from eiv import EiVRegressor, NormalPrior
 from eiv.model import Names
 from eiv.posteriors import FAMILIES
 from eiv.training.fitting import Spec, Table, _side_by_side, fit_stack
-from test_extending import CommonFactor
+from extensions import CommonFactor
 
 pytestmark = pytest.mark.usefixtures("few_zetas")
 RANDOM = np.random.default_rng(0)

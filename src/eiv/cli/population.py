@@ -31,6 +31,11 @@ class Population:
         from eiv.validation import check_option  # noqa: PLC0415
 
         check_option("--input-prior", name, tuple(PRIORS))
+        if table.model.model_.settings.error_model == "berkson":
+            raise ValueError(
+                "--input-prior has no meaning for error_model='berkson', where zeta given x is N(x, x_err^2) whatever "
+                f"is believed of zeta before; got {name}."
+            )
         prior = PRIORS[name]
         if not isinstance(prior, LearnedPrior):
             return cls(FlatPrior(), "Prior of the true inputs: flat (--input-prior).")

@@ -58,7 +58,10 @@ def coverage(
     problems: Annotated[str, typer.Option(metavar="NAME,...", help="These problems only.")] = "",
     device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Seed of data and networks.")] = 0,
-    restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
+    restart: Annotated[
+        bool,
+        typer.Option("--restart", help="Replace all results in the folder, also of methods and problems not run now."),
+    ] = False,
 ) -> None:
     """Coverage of the truth, curve and output noise on the simulated sets, with uniform and with normal ζ."""
     needs("eiv study", "jinja2", "matplotlib", extra="report")

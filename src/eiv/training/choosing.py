@@ -18,6 +18,7 @@ from eiv.training.fitting import Spec, Table, device_of, evidence_with, fit_stac
 from eiv.training.settings import settings_for
 
 _MOST_ROWS = 3000  # that cosines learn from; of a larger table they are taken where they do better than layers
+_MOST_EXACT = 10_000  # the same where errors are ignored: about as much work
 _MOST_HELD_OUT, _HELD_OUT = 1000, 0.1  # rows that a trial is decided by
 _VERY_STRONG = 5.0  # nats: evidence by Kass and Raftery, Journal of the American Statistical Association 90 (1995) 773
 _NO_FARTHER = 1.02  # times the RMSE of another network, which is what the goals of docs/tables.md allow
@@ -50,27 +51,30 @@ def _by_trial(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
     """Cosines or layers, by labels of rows that neither has seen; or layers that ignore the errors.
 
     Thousands of rows can determine more than some hundred cosines describe; with large errors in x they cannot. Layers
-    learn from all rows but those held out. So do cosines where the errors are ignored, which is little work; else they
-    learn from some of the rows. Errors are ignored only where labels speak clearly for it: such a model cannot tell f
+    learn from all rows but those held out. Cosines learn from some of them, from more where errors are ignored, since
+    each row is less work then. Errors are ignored only where labels speak clearly for it: such a model cannot tell f
     at exact inputs from the mean of labels given x.
     """
     order = np.random.default_rng(spec.seed).permutation(len(table.x))
     n_held_out = min(_MOST_HELD_OUT, round(_HELD_OUT * len(order)))
     held_out, rest = table.take(order[:n_held_out]), order[n_held_out:]
-    (cosines,) = fit_models([spec.given(network="cosine")], [table.take(rest[:_MOST_ROWS])], _part(on_progress, 0, 3))
+    asked = spec.arguments.get("x_err_factor")
+    n_rows = _MOST_EXACT if asked == 0 else _MOST_ROWS
+    (cosines,) = fit_models([spec.given(network="cosine")], [table.take(rest[:n_rows])], _part(on_progress, 0, 4))
     factor = cosines.settings.x_err_factor
-    if not factor:
-        (cosines,) = fit_stack([spec.given(network="cosine", x_err_factor=factor)], [table.take(rest)])
+    if not factor and n_rows < min(_MOST_EXACT, len(rest)):
+        decided = spec.given(network="cosine", x_err_factor=factor)
+        (cosines,) = fit_stack([decided], [table.take(rest[:_MOST_EXACT])], _part(on_progress, 1, 4))
 
     def layers(i: int, factor: float) -> FittedModel:
         decided = spec.given(network="paper", x_err_factor=factor)
-        return fit_stack([decided], [table.take(rest)], _part(on_progress, i, 3))[0]
+        return fit_stack([decided], [table.take(rest)], _part(on_progress, i, 4))[0]
 
-    best, score, other = cosines, _score(cosines, held_out), layers(1, factor)
+    best, score, other = cosines, _score(cosines, held_out), layers(2, factor)
     if (of_other := _score(other, held_out)).is_better(score):
         best, score = other, of_other
-    if factor and spec.arguments.get("x_err_factor") in (None, "auto"):
-        ignoring = layers(2, 0.0)
+    if factor and asked in (None, "auto"):
+        ignoring = layers(3, 0.0)
         of_ignoring = _score(ignoring, held_out)
         gain = of_ignoring.log_densities - score.log_densities
         is_clear = gain.mean() - _SURE * gain.std() / len(gain) ** 0.5 > _CLEARLY

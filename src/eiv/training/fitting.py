@@ -471,7 +471,9 @@ def _fitted_prior(prior: InputPrior | LearnedPrior, table: Table) -> InputPrior:
         return prior
     if not table.x_err.any():
         return FlatPrior()
-    learn = prior.learn if type(prior) is LearnedPrior else prior.fit  # the estimator has looked at the errors
+    learn = prior.fit
+    if isinstance(prior, LearnedPrior) and type(prior).fit is LearnedPrior.fit:
+        learn = prior.learn  # the estimator has looked at the errors
     fitted: InputPrior = learn(torch.tensor(table.x), torch.tensor(table.x_err))  # a pandas table is read-only
     return fitted
 

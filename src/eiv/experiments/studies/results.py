@@ -42,7 +42,7 @@ def check_earlier(
             if found != wanted:
                 raise MixedResultsError(
                     f"{folder} holds results of other units that were made with {column} = {found!r}, not {wanted!r}. "
-                    "Choose another folder, or replace such results with --restart."
+                    "Choose another folder, or replace all results of this one with --restart."
                 )
 
 
