@@ -72,7 +72,7 @@ def predict(  # noqa: PLR0913  (a command)
     """Predict new rows, each with the components of its uncertainty.
 
     OUT has all columns of the table and its rows in order, then the columns mean, std, epistemic, aleatoric, noise,
-    total, low and high, and unlike, which is true where a row is unlike the training rows, by its likeness to these.
+    total, low, high, likeness and unlike. The last is true where a row is unlike the training rows.
     The table may be larger than memory.
     """
     with interruptible(out, force):
