@@ -67,7 +67,7 @@ def fit(  # noqa: PLR0913  (a command)
     config: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.toml", help="Options from a file, such as target = 'mass'; its table named settings acts as --set."
+            metavar="FILE.toml", help="Options from a file, such as target = 'mass'; its table settings acts as --set."
         ),
     ] = None,
     settings: Annotated[
