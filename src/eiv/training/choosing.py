@@ -18,7 +18,7 @@ from eiv.training.fitting import Spec, Table, device_of, evidence_with, fit_stac
 from eiv.training.settings import settings_for
 
 _MOST_ROWS = 3000  # that cosines learn from; of a larger table they are taken where they do better than layers
-_MOST_EXACT = 10_000  # the same where errors are ignored: about as much work
+_MOST_EXACT = 10_000  # the same where errors are ignored: a row then has one node instead of 16 or more
 _MOST_HELD_OUT, _HELD_OUT = 1000, 0.1  # rows that a trial is decided by
 _VERY_STRONG = 5.0  # nats: evidence by Kass and Raftery, Journal of the American Statistical Association 90 (1995) 773
 _NO_FARTHER = 1.02  # times the RMSE of another network, which is what the goals of docs/tables.md allow
