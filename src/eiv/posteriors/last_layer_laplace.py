@@ -17,6 +17,7 @@ from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
 from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
+from eiv.networks.cosine import CosineStack
 from eiv.posteriors.base import PointPosterior, ThetaVariance, WeightDraw
 
 __all__ = ["LastLayerLaplace"]
@@ -297,7 +298,11 @@ class LastLayerLaplace(PointPosterior):
 
     def _features(self, zeta: Tensor) -> Features:
         """The slopes of f at `zeta`, `S x D x R x n_x`."""
-        last = self._with_one(torch.stack([into for into, _, _ in self._passes(zeta)])).unflatten(1, zeta.shape[1:3])
+        if isinstance(self.stack, CosineStack):
+            last = self.stack.features(zeta)
+        else:
+            into = torch.stack([into for into, _, _ in self._passes(zeta)])
+            last = self._with_one(into).unflatten(1, zeta.shape[1:3])
         return Features(last, last.new_empty(*last.shape[:3], self._head().shape[2], 0))
 
     def _with_one(self, values: Tensor) -> Tensor:
