@@ -12,7 +12,7 @@ from scipy import special
 from torch import Tensor
 
 from eiv.training.evidence.features import Inputs
-from eiv.training.evidence.search import Found, rougher, washed_out
+from eiv.training.evidence.search import Found, evidence_of_means, rougher, washed_out
 from eiv.training.evidence.solution import Labels, log_density, solve
 
 Array = NDArray[np.float64]
@@ -62,7 +62,8 @@ def explanations(
     waves = None if inputs.is_exact else washed_out(found, inputs, labels, known_noise)
     if waves is not None:
         kernels.append(waves)
-        share = min(_EVEN, float(special.expit(waves.evidence - found.evidence)))
+        gain = evidence_of_means(waves, inputs, labels) - evidence_of_means(found, inputs, labels)
+        share = min(_EVEN, float(special.expit(gain)))
         shares = np.append((1 - share) * shares, share)
     pairs = _given_out(shares, n_pairs)
     shares = np.where(pairs > 0, shares, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,7 +45,7 @@ class Found:
         evidence: the logarithm of the density of the labels, with that of the values' prior, for these weights.
         solution: the weights, for the rows that the kernel was found from.
         course: of the negative evidence, in nats per row, a number for each round.
-        plain: the evidence of the best kernel without directions.
+        plain: the evidence of means (`evidence_of_means`) of the best kernel without directions.
 
     """
 
@@ -80,14 +80,11 @@ def search(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor |
     rows = rows_of_search(labels, family.seed)
     some, theirs = inputs.take(rows), labels.take(rows)
     wide = replace(family, n_directions=_DIRECTIONS)
-    start = _with_directions(plain, wide, some, theirs)
-
-    def after(done: int, loss: Tensor, y_noise: Tensor) -> None:
-        on_round(_ROUNDS + done, loss, y_noise)
-
-    directed = _maximised(some, theirs, wide, start, known_noise, Spare.alone(plain.solution.of_inputs), after)
+    start, of_inputs = _with_directions(plain, wide, some, theirs), Spare.alone(plain.solution.of_inputs)
+    directed = _best(_rounds(some, theirs, wide, start, known_noise, of_inputs, _after(on_round, 2)))
+    directed = _or_from_noise(directed, start, some, theirs, known_noise, _after(on_round, 3))
     price = 0.5 * (wide.n_values - family.n_values) * math.log(len(rows))
-    return replace(directed, plain=plain.evidence) if directed.evidence - price > plain.evidence else plain
+    return replace(directed, plain=plain.plain) if directed.evidence - price > plain.evidence else plain
 
 
 def plain_search(
@@ -98,14 +95,36 @@ def plain_search(
     inputs, labels = inputs.take(rows), labels.take(rows)
     of_line = _of_line(inputs, labels, family)
     start = _start(inputs, labels, family, known_noise, of_line)
-    found = _maximised(inputs, labels, family, start, known_noise, of_line, on_round)
-    return replace(found, plain=found.evidence)
+    found = _best(_rounds(inputs, labels, family, start, known_noise, of_line, on_round))
+    found = _or_from_noise(found, start, inputs, labels, known_noise, _after(on_round, 1))
+    return replace(found, plain=evidence_of_means(found, inputs, labels))
+
+
+def _or_from_noise(
+    found: Found, start: Tensor, inputs: Inputs, labels: Labels, known_noise: Tensor | None, on_round: OnRound
+) -> Found:
+    """The kernel, or a better one of a search that begins with all scatter of the labels as noise, none from inputs.
+
+    The scatter of labels can be noise, or f within the errors of x. A search does not leave the side that it starts
+    from where both explain the labels nearly as well.
+    """
+    if known_noise is not None or inputs.is_exact:
+        return found
+    start = start.clone()
+    start[-found.family.n_outputs :] = 0.0  # sigma_y is the spread of y
+    none = Spare.alone(torch.zeros_like(labels.y))
+    return _best([found, *_rounds(inputs, labels, found.family, start, known_noise, none, on_round)])
+
+
+def _after(on_round: OnRound, n_searches: int) -> OnRound:
+    """The same for rounds that come after those of other searches."""
+    return lambda done, loss, y_noise: on_round(n_searches * _ROUNDS + done, loss, y_noise)
 
 
 def rougher(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | None) -> Found:
     """The best kernel whose functions may have steps and kinks, from where the smooth one is."""
     family, spare = replace(found.family, tails=ROUGH), Spare.alone(found.solution.of_inputs)
-    return _maximised(inputs, labels, family, found.flat, known_noise, spare, _unheard)
+    return _best(_rounds(inputs, labels, family, found.flat, known_noise, spare, _unheard))
 
 
 def washed_out(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | None) -> Found | None:
@@ -122,7 +141,8 @@ def washed_out(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor
     start = torch.cat([lengths, torch.zeros_like(values.log_size), values.log_slope, log_noise])
     parts = family, family.values(start), family.draws(labels.y), inputs
     spare = Spare.of(*parts, solve(*parts, labels))
-    return _maximised(inputs, labels, family, start, known_noise, spare, _unheard)
+    rounds = _rounds(inputs, labels, family, start, known_noise, spare, _unheard)
+    return max(rounds, key=lambda each: evidence_of_means(each, inputs, labels))
 
 
 def _unheard(done: int, loss: Tensor, y_noise: Tensor) -> None:
@@ -137,10 +157,14 @@ def rows_of_search(labels: Labels, seed: int) -> Tensor:
 
 def n_rounds(n_inputs: int) -> int:
     """How many rounds a search has."""
-    return _ROUNDS * (1 if n_inputs == 1 else 2)
+    return _ROUNDS * (2 if n_inputs == 1 else 4)
 
 
-def _maximised(
+def _best(rounds: Sequence[Found]) -> Found:
+    return max(rounds, key=lambda each: each.evidence)
+
+
+def _rounds(
     inputs: Inputs,
     labels: Labels,
     family: Family,
@@ -148,7 +172,7 @@ def _maximised(
     known_noise: Tensor | None,
     spare: Spare,
     on_round: OnRound,
-) -> Found:
+) -> list[Found]:
     """Search with the variance from the inputs fixed, find the weights and that variance, and so on."""
     draws, flat = family.draws(labels.y), start
     found: list[Found] = []
@@ -165,17 +189,24 @@ def _maximised(
         course.append(-now.evidence / len(inputs))
         found.append(replace(now, course=tuple(course)))
         on_round(len(course), labels.y.new_tensor(course[-1:]), family.values(flat).log_noise.exp())
-    return max(found, key=lambda each: each.evidence)
+    return found
 
 
 @torch.no_grad()
 def evaluated(family: Family, flat: Tensor, inputs: Inputs, labels: Labels, before: Solution | None) -> Found:
-    """The weights of a kernel, and its evidence with the variance that goes with them."""
+    """The weights of a kernel, and its evidence."""
     values, draws = family.values(flat), family.draws(labels.y)
     solution = solve(family, values, draws, inputs, labels, before)
-    spare = Spare.of(family, values, draws, inputs, solution)
-    evidence = log_evidence(family, values, draws, inputs, labels, spare) + log_prior(values, family.n_inputs)
-    return Found(family, flat, float(evidence), solution)
+    return Found(family, flat, float(solution.evidence.sum() + log_prior(values, family.n_inputs)), solution)
+
+
+@torch.no_grad()
+def evidence_of_means(found: Found, inputs: Inputs, labels: Labels) -> float:
+    """The evidence of a kernel if the variances of the labels that go with it were known, and only their means not."""
+    family, values, draws = found.family, found.family.values(found.flat), found.family.draws(labels.y)
+    spare = Spare.of(family, values, draws, inputs, found.solution)
+    density = log_evidence(family, values, draws, inputs, labels, spare)
+    return float(density + log_prior(values, family.n_inputs))
 
 
 def _climb(

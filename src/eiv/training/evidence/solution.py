@@ -43,6 +43,7 @@ class Solution:
         precision: `n_y x F x F`, the inverse of their covariance C.
         of_inputs: `rows x n_y`, w^T Sigma w, the variance of f(zeta) given x at these weights.
         spare: `rows x n_y`, tr Sigma C, what the variance of the weights adds to it.
+        evidence: `n_y`, the logarithm of the density of the labels, the weights integrated over (see `solve`).
 
     """
 
@@ -50,6 +51,7 @@ class Solution:
     precision: Tensor
     of_inputs: Tensor
     spare: Tensor
+    evidence: Tensor
 
 
 def solve(
@@ -61,10 +63,18 @@ def solve(
         \min_w \sum_i \frac12 \left[ \frac{(y_i - \mu_i^T w)^2}{n_i(w)} + \log n_i(w) \right] + \frac12 |w|^2, \qquad
         n_i(w) = \sigma_y^2 + w^T \Sigma_i w + \mathrm{tr}\, \Sigma_i C
 
-    mu and Sigma are mean and covariance of the features given x, C the covariance of the weights. The
-    minimum is found by Fisher's scoring. Its information comes from the mean of the labels and from their variance,
-    since both depend on w. A step that does not lower the sum is halved. Without the term in the variance, weights of
-    high frequencies, whose means are damped away by the errors of x, would be free to grow.
+    .. math::
+        \log p(y) = -\sum_i \frac12 \left[ \frac{(y_i - \mu_i^T \hat w)^2}{n_i(\hat w)} + \log 2 \pi n_i(\hat w) \right]
+        - \frac12 |\hat w|^2 - \frac12 \log \det C^{-1}
+
+    mu and Sigma are mean and covariance of the features given x, C the covariance of the weights. The minimum is found
+    by Fisher's scoring. Its information comes from the mean of the labels and from their variance, since both depend on
+    w. A step that does not lower the sum is halved. Without the term in the variance, weights of high frequencies,
+    whose means are damped away by the errors of x, would be free to grow.
+
+    The density of the labels, with the weights integrated over, is Laplace's approximation; without errors of x it is
+    exact. C contains what the variances of the labels say about w. A density that takes these variances as known is too
+    high for a kernel that explains noise by f within the errors of x.
 
     Args:
         family: the features.
@@ -81,12 +91,12 @@ def solve(
     features = _RowFeatures(family, values, draws, inputs)
     found = []
     for j, sigma in enumerate(values.log_noise.exp()):
-        least, of_inputs = sigma.square() + labels.known[:, j], torch.zeros_like(labels.y[:, j])
+        of_inputs = spare = torch.zeros_like(labels.y[:, j])
         if before is not None:
-            least, of_inputs = least + before.spare[:, j], before.of_inputs[:, j]
-        found.append(_of_output(features, labels.y[:, j], least, of_inputs))
-    weights, precision, of_inputs, spares = (torch.stack(parts) for parts in zip(*found, strict=True))
-    return Solution(weights, precision, of_inputs.T, spares.T)
+            of_inputs, spare = before.of_inputs[:, j], before.spare[:, j]
+        found.append(_of_output(features, labels.y[:, j], sigma.square() + labels.known[:, j], of_inputs, spare))
+    weights, precision, of_inputs, spares, evidence = (torch.stack(parts) for parts in zip(*found, strict=True))
+    return Solution(weights, precision, of_inputs.T, spares.T, evidence)
 
 
 def log_density(
@@ -172,12 +182,14 @@ def _look(features: _RowFeatures, y: Tensor, least: Tensor, w: Tensor) -> _Look:
 
 
 def _of_output(
-    features: _RowFeatures, y: Tensor, least: Tensor, of_inputs: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    features: _RowFeatures, y: Tensor, noise: Tensor, of_inputs: Tensor, spare: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """What a solution has, for one output.
 
-    `least` is the variance of each label beside that from its input, `of_inputs` what the latter is to start from.
+    `noise` is the variance of each label beside that from its input, `of_inputs` and `spare` what the latter is to
+    start from. The evidence is that with the tr Sigma C that is found.
     """
+    least = noise + spare
     w = _by_means_alone(features, y, least + of_inputs)
     one = torch.eye(len(w), dtype=w.dtype, device=w.device)
     now = _look(features, y, least, w)
@@ -197,8 +209,11 @@ def _of_output(
             break
     precision = now.information + one
     root = torch.linalg.cholesky(precision)
-    spare = [_spare(root, nodes, weights) for _, _, nodes, weights in features]
-    return w, precision, now.variances, torch.cat(spare)
+    spare = torch.cat([_spare(root, nodes, weights) for _, _, nodes, weights in features])
+    there = _look(features, y, noise + spare, w)
+    loss = there.value + 0.5 * (w @ w + len(y) * math.log(2 * math.pi))
+    evidence = -loss - torch.linalg.cholesky(there.information + one).diagonal().log().sum()
+    return w, precision, now.variances, spare, evidence
 
 
 def _by_means_alone(features: _RowFeatures, y: Tensor, total: Tensor) -> Tensor:
