@@ -11,7 +11,7 @@ from torch.distributions import StudentT as TorchStudentT
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaNormal
-from eiv.likelihoods import Likelihood, NormalLikelihood
+from eiv.likelihoods import Likelihood, NormalLikelihood, StudentTLikelihood
 from eiv.networks import NetworkStack
 from eiv.networks.mlp import fast_stack
 from eiv.posteriors import BernoulliDropout, LastLayerLaplace, MeanField, PointPosterior
@@ -22,7 +22,17 @@ from smallnets import CPU, small_posterior
 
 S, N_ROWS, N_ZETA, N_OUTPUTS = 2, 6, 8, 3
 F64 = torch.float64
-both = pytest.mark.parametrize("make", [StudentT, NormalLikelihood])
+
+
+class Tailed(StudentTLikelihood):
+    """Ours with heavy tails, for some nu."""
+
+    def __init__(self, scale, nu=None, rule=None):
+        super().__init__(scale, torch.full_like(scale, 4.5) if nu is None else nu, rule)
+
+
+cheap = pytest.mark.parametrize("make", [StudentT, NormalLikelihood])  # for many labels
+both = pytest.mark.parametrize("make", [StudentT, NormalLikelihood, Tailed])
 with_and_without_errors = pytest.mark.parametrize("known", [False, True], ids=["", "y_err"])
 
 
@@ -184,7 +194,7 @@ def test_whitened_slopes_hold_the_expected_square_of_the_score(make, known):
     assert ((found - expected).abs() < 5 * (2 / n_labels) ** 0.5 * scale[:, :, None] * scale[:, None]).all()
 
 
-@both
+@cheap
 @with_and_without_errors
 def test_the_information_is_that_of_a_fine_sum(make, known):
     state, _, _, y_err = numbers(F64, known)
@@ -210,7 +220,7 @@ def test_slopes_keep_their_precision():
         assert make(state).whitened(torch.ones(S, N_ROWS, N_OUTPUTS, 2, dtype=F64)).dtype == F64
 
 
-@both
+@cheap
 @with_and_without_errors
 def test_labels_scatter_about_f_as_the_density_says(make, known, dtype):
     """Shares of labels below five of the density's own quantiles, by a fine sum, within four standard errors."""

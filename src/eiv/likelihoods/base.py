@@ -224,6 +224,17 @@ class Likelihood(ABC):
         """The state in a few words for a progress bar; `y_scale` is the unit of the networks in units of y."""
         return ""
 
+    def describe(self, y_scale: NDArray[np.float64], pool: Tensor | None = None) -> str:
+        """How labels scatter about f, in words for a user; empty where the noise says all there is to say.
+
+        `y_scale` and `pool` are as for `labels`.
+        """
+        return ""
+
+    def fault(self) -> str:
+        """Why the state, as read from a file, cannot come from a fit; empty where it can."""
+        return ""
+
     def to(self, device: torch.device, dtype: torch.dtype) -> Self:
         """The same likelihood on another device or in another dtype."""
         return self.with_state({name: value.to(device, dtype) for name, value in self.state.items()})

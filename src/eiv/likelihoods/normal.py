@@ -68,6 +68,10 @@ class NormalLikelihood(Likelihood):
         """The same rule with another sigma_y."""
         return type(self)(state["y_noise"], self.rule)
 
+    def fault(self) -> str:
+        """Noise that is not above zero."""
+        return "" if bool((self.y_noise > 0).all()) else "the noise of its likelihood must be above zero"
+
     def noise(self, y_err: Tensor | None = None) -> Tensor:
         """The noise of each row with its known error, `S x B x n_y`; sigma_y itself, `S x n_y`, without `y_err`."""
         return with_known_errors(self.y_noise, y_err)
