@@ -282,6 +282,11 @@ def _description(model: FittedModel) -> dict[str, Any]:
         "x_err": _plain(model.x_err),
         "x_err_factor": model.settings.x_err_factor,
         "y_noise": _plain(model.y_noise),
+        "likelihood": {
+            "name": model.settings.likelihood if isinstance(model.settings.likelihood, str) else None,
+            "state": {name: _plain(value.double().cpu()) for name, value in model.likelihood.state.items()},
+            "y_scale": _plain(model.y_scaler.scale),
+        },
     }
 
 

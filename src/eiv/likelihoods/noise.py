@@ -12,7 +12,7 @@ from torch import Tensor
 from eiv.engine import memory
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
-from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
+from eiv.inputs import Rows, ZetaDraws
 
 if TYPE_CHECKING:
     from eiv.posteriors import WeightPosterior
@@ -238,30 +238,45 @@ class Squares(NamedTuple):
 
 def squares_of(posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams: Streams) -> Squares:
     """The squared residuals of 2,000 rows at most, evenly chosen."""
-    y = rows.y
-    stride = -(-y.shape[1] // _MOST_ROWS)
-    some = torch.arange(0, y.shape[1], stride, device=y.device).expand(len(y), -1)
-    squares = torch.cat(list(_squares(posterior, rows.inputs.take(some), y[:, ::stride], draws, streams)), dim=1)
-    errors = None if rows.y_err is None else rows.y_err[:, ::stride].repeat_interleave(_THETAS, 1)
-    return Squares(squares, errors, draws.quadrature(y.dtype, y.device), some.shape[1], _floor(y).log() / 2)
+    y, some = rows.y, _evenly_chosen(rows)
+    passes = _passes(posterior, some, draws, streams)
+    squares = torch.cat([(labels.unsqueeze(2) - f).square() for labels, f in passes], dim=1)
+    errors = None if some.y_err is None else some.y_err.repeat_interleave(_THETAS, 1)
+    return Squares(squares, errors, draws.quadrature(y.dtype, y.device), some.y.shape[1], _floor(y).log() / 2)
 
 
-def _squares(
-    posterior: WeightPosterior, inputs: ZetaPosterior, y: Tensor, draws: ZetaDraws, streams: Streams
-) -> Iterator[Tensor]:
-    """Squared residuals for some thetas per row and their zetas, `S x (rows thetas) x L x n_y`, in blocks of rows.
+def outputs_of(
+    posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams: Streams
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """All outputs of the networks, `S x (rows thetas) x L x width`, for the rows of `squares_of`; their y and y_err."""
+    some = _evenly_chosen(rows)
+    labels, f = (torch.cat(parts, dim=1) for parts in zip(*_passes(posterior, some, draws, streams), strict=True))
+    return f, labels, None if some.y_err is None else some.y_err.repeat_interleave(_THETAS, 1)
 
-    Where a quadrature rule has points between the zetas, the residuals are those at the points.
+
+def _evenly_chosen(rows: Rows) -> Rows:
+    """2,000 rows at most."""
+    y, stride = rows.y, -(-rows.y.shape[1] // _MOST_ROWS)
+    return rows.take(torch.arange(0, y.shape[1], stride, device=y.device).expand(len(y), -1))
+
+
+def _passes(
+    posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams: Streams
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Labels, `S x (rows thetas) x n_y`, and f for some thetas per row and their zetas, `... x L x n_y`, in blocks.
+
+    Where a quadrature rule has points between the zetas, f is that at the points.
     """
+    y = rows.y
     quadrature = draws.quadrature(y.dtype, y.device)
     size = max(1, memory.TRAINING_PASS // (posterior.stack.width * _THETAS * draws.n_zeta))
     for start in range(0, y.shape[1], size):
         labels = y[:, start : start + size].repeat_interleave(_THETAS, 1)
-        rows = torch.arange(start, min(start + size, y.shape[1]), device=y.device).repeat_interleave(_THETAS)
-        zeta = inputs.take(rows.expand(len(y), -1)).draw(draws.base(streams, len(rows)))
+        chosen = torch.arange(start, min(start + size, y.shape[1]), device=y.device).repeat_interleave(_THETAS)
+        zeta = rows.inputs.take(chosen.expand(len(y), -1)).draw(draws.base(streams, len(chosen)))
         f = posterior.evaluate_rows(streams, zeta.unflatten(1, (-1, _THETAS)), theta_axis=2, as_trained=True)
         f = f.flatten(1, 2)
-        yield (labels.unsqueeze(2) - (f if quadrature is None else quadrature.points(f))).square()
+        yield labels, f if quadrature is None else quadrature.points(f)
 
 
 def _floor(y: Tensor) -> Tensor:

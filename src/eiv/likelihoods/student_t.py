@@ -98,7 +98,7 @@ class StudentTLikelihood(Likelihood):
         """The slope (nu + 1) r / (nu s^2 + r^2) without known errors, `S x B x L x n_y`."""
         return tail(y.unsqueeze(2) - f, *self._of_draws(y_err)).slope
 
-    def whitened(self, slopes: Tensor, y_err: Tensor | None = None) -> Tensor:
+    def whitened(self, slopes: Tensor, f: Tensor, y_err: Tensor | None = None) -> Tensor:
         """The slopes times the root of (nu + 1) / (nu + 3) / s^2, or of what is left of it with known errors."""
         scale, nu = (each.unsqueeze(1).to(slopes.dtype) for each in (self.scale, self.nu))
         root = information(scale, nu, None if y_err is None else y_err.to(slopes.dtype)).sqrt()
