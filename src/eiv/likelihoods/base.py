@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -22,6 +22,21 @@ if TYPE_CHECKING:
     from eiv.posteriors import WeightPosterior
 
 __all__ = ["Likelihood"]
+
+
+class OtherOutputs(NamedTuple):
+    """What a prediction knows of the outputs of its networks that are not f, in the units of the networks.
+
+    Attributes:
+        mean: `rows x n`.
+        variance: over weights and true inputs, `rows x n`.
+        draws: `n_draws x rows x n`, draw by draw with those of f; None where they are not kept.
+
+    """
+
+    mean: NDArray[np.float64]
+    variance: NDArray[np.float64]
+    draws: NDArray[np.float64] | None
 
 
 class Likelihood(ABC):
@@ -154,6 +169,20 @@ class Likelihood(ABC):
         arguments are those of `renew`. Training calls this where `splits_error` is True.
         """
         raise NotImplementedError(f"{type(self).__name__} splits the error of held-out rows, but has no way to do so.")
+
+    def observe(self, done: float) -> None:
+        """Take note that a share `done` of the training lies behind; called after every epoch."""
+        return
+
+    def labels_at(
+        self,
+        others: OtherOutputs,
+        y_scale: NDArray[np.float64],
+        y_err: NDArray[np.float64] | None = None,
+        pool: Tensor | None = None,
+    ) -> Labels:
+        """As `labels`, for networks with more outputs than f; these are `others`, which may say how labels scatter."""
+        return self.labels(y_scale, others.mean.shape, y_err, pool)
 
     def terms(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
         """`log_density` up to `constant`: `S x B x L`."""

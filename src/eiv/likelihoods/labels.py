@@ -145,7 +145,7 @@ class NormalLabels(MixtureLabels):
 
     def log_density(self, draws: Array, y: Array) -> Array:
         """The logarithm of the density of the mixture."""
-        found = logsumexp(_log_normal(y, draws, self.noise), axis=0) - math.log(len(draws))
+        found = logsumexp(log_normal(y, draws, self.noise), axis=0) - math.log(len(draws))
         return np.asarray(found, dtype=float)
 
     def sample(self, draws: Array, random: np.random.Generator) -> Array:
@@ -159,7 +159,7 @@ class NormalLabels(MixtureLabels):
 
     def moment_log_density(self, mean: Array, std: Array, y: Array) -> Array:
         """The logarithm of the normal density with the total standard deviation."""
-        return _log_normal(y, mean, np.hypot(std, self.noise))
+        return log_normal(y, mean, np.hypot(std, self.noise))
 
 
 def normal_draws(mean: Array, std: Array) -> Iterator[tuple[slice, Array]]:
@@ -172,7 +172,7 @@ def normal_draws(mean: Array, std: Array) -> Iterator[tuple[slice, Array]]:
         yield rows, mean[rows] + std[rows] * base
 
 
-def _log_normal(y: Array, mean: Array, std: Array) -> Array:
+def log_normal(y: Array, mean: Array, std: Array) -> Array:
     return np.asarray(-(((y - mean) / std) ** 2) / 2 - math.log(math.sqrt(2 * math.pi)) - np.log(std), dtype=float)
 
 

@@ -245,13 +245,35 @@ def squares_of(posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams
     return Squares(squares, errors, draws.quadrature(y.dtype, y.device), some.y.shape[1], _floor(y).log() / 2)
 
 
-def outputs_of(
-    posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams: Streams
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """All outputs of the networks, `S x (rows thetas) x L x width`, for the rows of `squares_of`; their y and y_err."""
-    some = _evenly_chosen(rows)
+class Outputs(NamedTuple):
+    """All outputs of the networks for some rows, from which a bound is estimated.
+
+    Attributes:
+        f: `S x (rows thetas) x L x width`.
+        y: labels, `S x (rows thetas) x n_y`.
+        y_err: their known errors, or None.
+        quadrature: the rule for the sum over zetas, or None for their mean.
+        n_rows: how many rows they are of.
+
+    """
+
+    f: Tensor
+    y: Tensor
+    y_err: Tensor | None
+    quadrature: Quadrature | None
+    n_rows: int
+
+    def weighted(self, terms: Tensor) -> Tensor:
+        """Terms of a sum over zetas, with the logarithms of their weights."""
+        return terms if self.quadrature is None else terms + self.quadrature.log_weights
+
+
+def outputs_of(posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams: Streams) -> Outputs:
+    """The outputs of 2,000 rows at most, evenly chosen, as for `squares_of`."""
+    y, some = rows.y, _evenly_chosen(rows)
     labels, f = (torch.cat(parts, dim=1) for parts in zip(*_passes(posterior, some, draws, streams), strict=True))
-    return f, labels, None if some.y_err is None else some.y_err.repeat_interleave(_THETAS, 1)
+    errors = None if some.y_err is None else some.y_err.repeat_interleave(_THETAS, 1)
+    return Outputs(f, labels, errors, draws.quadrature(y.dtype, y.device), some.y.shape[1])
 
 
 def _evenly_chosen(rows: Rows) -> Rows:

@@ -203,6 +203,7 @@ def _train(
             state = torch.stack([value.sum() for value in likelihood.state.values()])
             _stop_if_diverged(state.sum().expand(epoch, 1), schedule)
         posterior.observe(epoch, schedule.epochs)
+        likelihood.observe(epoch / schedule.epochs)
         if report is not None and look:
             report(epoch, losses[epoch - 1], likelihood)
     streams = Streams.of(seeds, Purpose.FINISH, y.device, y.dtype)
