@@ -59,7 +59,7 @@ def test_how_labels_scatter_is_an_option_and_is_said(folder, run):
     assert read_header("u.eiv")["settings"]["likelihood"] == "student_t"
     status, _, complaint = run("fit", "d.csv", *FIT, *QUICK, "--likelihood", "cauchy", "-o", "v.eiv")
     assert status == 2
-    assert "--likelihood must be one of normal, student_t" in " ".join(complaint.split())
+    assert "--likelihood must be one of normal, student_t, varying" in " ".join(complaint.split())
 
 
 @pytest.mark.parametrize("separator", [";", ","])

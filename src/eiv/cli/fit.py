@@ -68,8 +68,8 @@ def fit(  # noqa: PLR0913  (a command)
         str | None,
         typer.Option(
             metavar="NAME",
-            help="How labels scatter about the curve: normal (the default), or student_t where a few labels lie far "
-            "off.",
+            help="How labels scatter about the curve: normal (the default); student_t where a few labels lie far "
+            "off; varying where they scatter more at some inputs than at others.",
         ),
     ] = None,
     config: Annotated[
