@@ -17,6 +17,7 @@ from eiv.likelihoods import NOISE_RULES, StudentTLabels, StudentTLikelihood
 from eiv.likelihoods.noise import Squares
 from eiv.likelihoods.tails import bends, draw_t, information, tail
 from eiv.likelihoods.tailsearch import LEAST_NU, MOST_NU, fit_tail
+from eiv.scaling import Scaler
 from smallnets import CPU
 
 F64 = torch.float64
@@ -283,7 +284,7 @@ def test_a_file_holds_scale_and_nu(fitted, wild, tmp_path):
 def test_it_serves_every_family_stacked_with_errors_of_labels(family):
     random = np.random.default_rng(0)
     X, y = random.standard_normal((60, 2)), random.standard_t(3, (60, 2))
-    model = EiVRegressor([0.1, 0.0], likelihood="student_t", posterior=family, hidden_units=8, n_hidden=1, epochs=4,
+    model = EiVRegressor([0.1, 0.1], likelihood="student_t", posterior=family, hidden_units=8, n_hidden=1, epochs=4,
                          n_theta=10, n_networks=2, random_state=0)  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -303,3 +304,15 @@ def test_the_information_with_an_error_is_that_of_the_integral():
     found = tail(r, scale, nu, known)
     expected = (found.log_density.softmax(0) * found.slope.square()).sum()
     assert information(scale, nu, known).item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_the_spread_of_labels_is_that_of_their_middle_half():
+    """Normal numbers have it to 1 %, whatever a few are replaced by; without a middle half it is that of all."""
+    random = np.random.default_rng(0)
+    values = 3 + 2 * random.standard_normal((100_000, 1))
+    values[:100] = 1e12
+    scaler = Scaler.fit_middle(values)
+    np.testing.assert_allclose([scaler.shift[0], scaler.scale[0]], [3, 2], rtol=0.02)
+    flags = np.repeat([[0.0], [1.0]], [90, 10], axis=0)
+    found, plain = Scaler.fit_middle(flags), Scaler.fit(flags)
+    assert (found.shift, found.scale) == (plain.shift, plain.scale)

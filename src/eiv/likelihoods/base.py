@@ -54,6 +54,7 @@ class Likelihood(ABC):
 
     Attributes:
         is_fixed: whether nothing of it is fitted.
+        has_tails: whether labels may lie so far off that the middle half of y tells its spread, not all of it.
         splits_error: whether `split` finds the state again after training, given the epistemic uncertainty.
 
     Examples:
@@ -66,6 +67,7 @@ class Likelihood(ABC):
 
     is_fixed: bool = True
     splits_error: bool = False
+    has_tails: bool = False
 
     @classmethod
     @abstractmethod

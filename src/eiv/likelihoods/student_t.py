@@ -40,8 +40,9 @@ class StudentTLikelihood(Likelihood):
 
     It learns s and nu, by maximising the bound together with the prior Gamma(2, 0.1) of nu (M. A. Juarez and M. F. J.
     Steel, Journal of Business & Economic Statistics 28 (2010) 52), on the rows that sigma_y is found on. nu stays
-    between 2.5 and 50. Below 2 there is no variance; 50 stands for normal noise. Training begins with nu = 4, so that
-    wild labels do not lead it astray, and lets nu rise by a quarter at most per update.
+    between 2.5 and 50. Below 2 there is no variance; 50 stands for normal noise. Training begins with nu = 4 and
+    the spread of the middle half of y, so that wild labels do not lead it astray, and lets nu rise by a quarter at most
+    per update.
 
     It costs as much as normal noise, with known errors up to twice as much. It misses wild labels that lie on one side
     of f or come in groups, and makes intervals at nu = 50 wider by 0.4 % where noise is normal.
@@ -57,6 +58,8 @@ class StudentTLikelihood(Likelihood):
         array([1.414])
 
     """
+
+    has_tails = True
 
     def __init__(self, scale: Tensor, nu: Tensor, rule: NoiseRule | None = None) -> None:
         self.scale, self.nu, self.rule = scale, nu, rule

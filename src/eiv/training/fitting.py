@@ -128,7 +128,8 @@ class _Member:
 
     @classmethod
     def of(cls, spec: Spec, settings: Settings, table: Table, prior: InputPrior) -> _Member:
-        x_scaler, y_scaler = (_scaler(values, settings.standardise) for values in (table.x, table.y))
+        has_tails = likelihood_of(settings).has_tails
+        x_scaler, y_scaler = _scaler(table.x, settings.standardise), _scaler(table.y, settings.standardise, has_tails)
         device, dtype = device_of(settings.device), DTYPES[settings.dtype]
         errors = times(table.x_err, settings.x_err_factor)
         zetas = standardised_zetas(prior, x_scaler, table.x, errors).to(device, dtype)
@@ -440,8 +441,10 @@ def family_of(settings: Settings) -> type[WeightPosterior]:
     return family
 
 
-def _scaler(values: Array, standardise: bool) -> Scaler:
-    return Scaler.fit(values) if standardise else Scaler.identity(values.shape[1])
+def _scaler(values: Array, standardise: bool, has_tails: bool = False) -> Scaler:
+    if not standardise:
+        return Scaler.identity(values.shape[1])
+    return Scaler.fit_middle(values) if has_tails else Scaler.fit(values)
 
 
 def input_prior_of(prior: object, error_model: str) -> InputPrior | LearnedPrior:
