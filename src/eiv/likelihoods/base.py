@@ -190,6 +190,10 @@ class Likelihood(ABC):
         """`log_density` up to `constant`: `S x B x L`."""
         return self.log_density(f, y, y_err)
 
+    def terms_and_score(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Both, for likelihoods that find them together."""
+        return self.terms(f, y, y_err), self.score(f, y, y_err)
+
     def constant(self, y_err: Tensor | None = None) -> Tensor | float:
         """The terms of the negative log density that `terms` leaves out, `S`, as a mean over rows."""
         return 0.0
@@ -222,11 +226,11 @@ class Likelihood(ABC):
 
         """
         values = f if quadrature is None else quadrature.points(f)
-        terms = self.terms(values, y, y_err)
+        terms, score = self.terms_and_score(values, y, y_err)
         if quadrature is not None:
             terms = terms + quadrature.log_weights
         total.sub_(log_mean_exp(terms, dim=-1).sum(-1), alpha=weight / y.shape[1])
-        gradient = self.score(values, y, y_err) * terms.softmax(-1).div_(-y.shape[1]).unsqueeze(-1)
+        gradient = score * terms.softmax(-1).div_(-y.shape[1]).unsqueeze(-1)
         return gradient if quadrature is None else quadrature.to_zetas(gradient)
 
     def choose_zetas(

@@ -44,7 +44,7 @@ class StudentTLikelihood(Likelihood):
     the spread of the middle half of y, so that wild labels do not lead it astray, and lets nu rise by a quarter at most
     per update.
 
-    It costs as much as normal noise, with known errors up to twice as much. It misses wild labels that lie on one side
+    It costs half as much time again as normal noise, with known errors eight times as much. It misses wild labels that lie on one side
     of f or come in groups, and makes intervals at nu = 50 wider by 0.4 % where noise is normal.
 
     Args:
@@ -100,6 +100,11 @@ class StudentTLikelihood(Likelihood):
     def score(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
         """The slope (nu + 1) r / (nu s^2 + r^2) without known errors, `S x B x L x n_y`."""
         return tail(y.unsqueeze(2) - f, *self._of_draws(y_err)).slope
+
+    def terms_and_score(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The log density and its slope, from one look at the residuals."""
+        found = tail(y.unsqueeze(2) - f, *self._of_draws(y_err))
+        return found.log_density.sum(-1), found.slope
 
     def whitened(self, slopes: Tensor, f: Tensor, y_err: Tensor | None = None) -> Tensor:
         """The slopes times the root of (nu + 1) / (nu + 3) / s^2, or of what is left of it with known errors."""

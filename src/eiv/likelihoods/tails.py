@@ -57,9 +57,12 @@ def tail(residuals: Tensor, scale: Tensor, nu: Tensor, known: Tensor | None = No
         slope = (nu + 1) / nu * residuals / scale.square() / (1 + excess)
         return Tail(constant - (nu + 1) / 2 * torch.log1p(excess), slope)
     variance, log_weights = mixture(scale, nu, known)
-    terms = log_weights - 0.5 * (residuals.square().unsqueeze(-1) / variance + (2 * math.pi * variance).log())
-    inverse = (terms.softmax(-1) / variance).sum(-1)
-    return Tail(terms.logsumexp(-1), residuals * inverse)
+    precision = 1 / variance
+    heights = log_weights + 0.5 * (precision / (2 * math.pi)).log()  # of the rows alone, not of their residuals
+    terms = heights - 0.5 * residuals.square().unsqueeze(-1) * precision
+    log_density = terms.logsumexp(-1)
+    inverse = ((terms - log_density.unsqueeze(-1)).exp() * precision).sum(-1)
+    return Tail(log_density, residuals * inverse)
 
 
 def mixture(scale: Tensor, nu: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
