@@ -169,7 +169,7 @@ def draw_t(first: Tensor, second: Tensor, nu: Tensor) -> Tensor:
     (R. W. Bailey, Mathematics of Computation 62, 779; at nu to infinity it is the method of Box and Muller.)
 
     Examples:
-        >>> draw_t(torch.tensor(0.0), torch.tensor(0.3), torch.tensor(4.0))
+        >>> draw_t(torch.tensor(0.0), torch.tensor(0.0), torch.tensor(4.0))
         tensor(0.)
 
     """

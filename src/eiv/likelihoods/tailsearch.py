@@ -81,7 +81,9 @@ def fit_tail(rows: Squares, scale: Tensor, nu: Tensor, with_nu: bool = True) -> 
         with_nu: whether nu is found; it stays as it is otherwise.
 
     Examples:
-        >>> t = torch.distributions.StudentT(4.0).sample((1, 4000, 1, 1))
+        >>> import numpy as np
+        >>> from scipy import stats
+        >>> t = torch.tensor(stats.t.ppf((np.arange(4000) + 0.5) / 4000, 4.0)).float().view(1, -1, 1, 1)
         >>> rows = Squares(t.square(), None, None, 4000, torch.full((1, 1), -9.0))
         >>> found = fit_tail(rows, torch.ones(1, 1), torch.full((1, 1), 10.0))
         >>> bool(0.9 < found.scale < 1.1), bool(3 < found.nu < 5.5)
@@ -144,7 +146,8 @@ class _Look:
         """The step of the parameters that are not held."""
         values, vectors = self._downwards(held)
         along = (vectors.mT @ torch.where(held, 0.0, self.slope).unsqueeze(-1)).squeeze(-1) / values
-        return (vectors @ along.unsqueeze(-1)).squeeze(-1).clamp(-_STRIDE, _STRIDE)
+        step: Tensor = (vectors @ along.unsqueeze(-1)).squeeze(-1)
+        return step * (_STRIDE / step.abs().amax(-1, keepdim=True).clamp_min(_STRIDE))  # which keeps its direction
 
     def error(self, held: Tensor, n_rows: int) -> Tensor:
         """The standard error of log s, given what is held."""

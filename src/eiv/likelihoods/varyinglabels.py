@@ -32,7 +32,7 @@ class VaryingLabels(MixtureLabels):
     Examples:
         >>> draws, widths = np.zeros((2, 1)), np.array([[1.0], [3.0]])
         >>> VaryingLabels(np.array([5**0.5]), np.zeros(1), widths).quantile(draws, np.array(0.9)).round(3)
-        array([2.681])
+        array([2.578])
 
     """
 
