@@ -20,6 +20,7 @@ from eiv.inputs import InputPrior, TrainingCloud, ZetaPosterior
 from eiv.inputs.errors import times
 from eiv.inputs.own import standardised
 from eiv.likelihoods import Likelihood
+from eiv.likelihoods.base import OtherOutputs
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import Prediction
 from eiv.prediction.budget import BudgetSampler
@@ -219,9 +220,13 @@ class FittedModel:
         sampler: FunctionSampler = SAMPLERS[method](posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
         n_values = n_theta * self.n_networks * n_zeta * len(x) * self.n_outputs
         keep = n_values <= memory.KEPT_DRAWS if keep_draws is None else keep_draws
-        mean, epistemic, aleatoric, draws = self._sampled(x, errors, sampler, posterior, keep)
+        mean, epistemic, aleatoric, draws, others = self._sampled(x, errors, sampler, posterior, keep)
         shares = self._shares(x, errors, n_theta, n_zeta) if budget else None
-        labels = self.likelihood.labels(self.y_scaler.scale, mean.shape, y_err, self.pool)
+        labels = (
+            self.likelihood.labels(self.y_scaler.scale, mean.shape, y_err, self.pool)
+            if others is None
+            else self.likelihood.labels_at(others, self.y_scaler.scale, y_err, self.pool)
+        )
         known_of_fit = self.record.y_err_median
         likeness = None if self.cloud is None else self.cloud.likeness(x, errors)
 
@@ -254,21 +259,37 @@ class FittedModel:
 
     def _sampled(
         self, x: Array, errors: Array, sampler: FunctionSampler, posterior: WeightPosterior, keep: bool
-    ) -> tuple[Array, Array, Array, Array | None]:
-        """The mean of f, its epistemic and aleatoric uncertainty, `rows x n_y`, and draws, `n x rows x n_y`."""
-        moments = np.empty((3, len(x), self.n_outputs))
+    ) -> tuple[Array, Array, Array, Array | None, OtherOutputs | None]:
+        """The mean of f, its epistemic and aleatoric uncertainty, `rows x n_y`, draws, `n x rows x n_y`; other outputs.
+
+        These are None where the networks have none.
+        """
+        n_outputs = posterior.stack.n_outputs
+        moments = np.empty((3, len(x), n_outputs))
         kept: list[Array] = []
-        shift, scale = self.y_scaler.shift, self.y_scaler.scale
+        shift, scale, own = self.y_scaler.shift, self.y_scaler.scale, self._f_outputs
         # TF32 would change f by 1/2,000 of its value, more than some uncertainties; for training it is good enough.
         with matmul_precision(posterior.parameters[0].device, "float32"):
             for rows, inputs in self._chunks(x, errors, sampler.chunk_rows, posterior):
                 found, draws = sampler.sample(inputs, keep)
                 moments[:, rows] = torch.stack([found.mean, found.epistemic, found.aleatoric]).cpu().numpy()
                 if draws is not None:
-                    kept.append(draws.cpu().numpy() * scale + shift)
+                    kept.append(draws.cpu().numpy())
         _check_finite(moments)
-        epistemic, aleatoric = np.sqrt(np.maximum(moments[1:], 0)) * scale
-        return moments[0] * scale + shift, epistemic, aleatoric, np.concatenate(kept, axis=1) if keep else None
+        all_draws = np.concatenate(kept, axis=1) if keep else None
+        others = None
+        if n_outputs > self.n_outputs:
+            rest = np.delete(np.arange(n_outputs), np.arange(n_outputs)[own])
+            variance = np.maximum(moments[1:, :, rest], 0).sum(0)
+            others = OtherOutputs(moments[0][:, rest], variance, None if all_draws is None else all_draws[..., rest])
+        epistemic, aleatoric = np.sqrt(np.maximum(moments[1:, :, own], 0)) * scale
+        own_draws = None if all_draws is None else all_draws[..., own] * scale + shift
+        return moments[0][:, own] * scale + shift, epistemic, aleatoric, own_draws, others
+
+    @property
+    def _f_outputs(self) -> slice:
+        """Which outputs of the networks are f."""
+        return self.likelihood.f_outputs(self.n_outputs)
 
     def _shares(self, x: Array, errors: Array, n_theta: int, n_zeta: int) -> Array:
         """The share of each feature in the aleatoric variance, `rows x n_y x n_x`; NaN where there is no error."""
@@ -277,7 +298,7 @@ class FittedModel:
             sampler = BudgetSampler(self.posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
             with matmul_precision(self.posterior.parameters[0].device, "float32"):
                 for rows, inputs in self._chunks(x, errors, sampler.chunk_rows, self.posterior):
-                    shares[rows] = sampler.shares(inputs).cpu().numpy()
+                    shares[rows] = sampler.shares(inputs)[:, self._f_outputs].cpu().numpy()
         return shares
 
     def _chunks(

@@ -48,6 +48,20 @@ def test_a_wide_table_is_shown_in_short(folder, run, monkeypatch):
     assert "and 50 more columns that are left out" in out
 
 
+def test_how_labels_scatter_is_an_option_and_is_said(folder, run):
+    quick = (*QUICK, "--set", "y_noise=likelihood")
+    status, out, _ = run("fit", "d.csv", *FIT, *quick, "--likelihood", "student_t", "-o", "t.eiv")
+    assert status == 0
+    assert "Labels scatter about the curve by Student's t with scale" in " ".join(out.split())
+    assert "degrees of freedom" in " ".join(run("info", "t.eiv")[1].replace("│", " ").split())
+    Path("o.toml").write_text('likelihood = "student_t"\n')
+    assert run("fit", "d.csv", *FIT, *quick, "--config", "o.toml", "-o", "u.eiv")[0] == 0
+    assert read_header("u.eiv")["settings"]["likelihood"] == "student_t"
+    status, _, complaint = run("fit", "d.csv", *FIT, *QUICK, "--likelihood", "cauchy", "-o", "v.eiv")
+    assert status == 2
+    assert "--likelihood must be one of normal, student_t, varying" in " ".join(complaint.split())
+
+
 @pytest.mark.parametrize("separator", [";", ","])
 def test_decimal_commas_go_in_and_out(folder, run, separator):
     rows().to_csv("k.csv", sep=separator, decimal=",", index=False)

@@ -136,6 +136,8 @@ def test_a_prediction_from_the_file_alone(prior, tmp_path):
     np.testing.assert_allclose(f.std((0, 1)), total, rtol=0.25)
     np.testing.assert_allclose(f.mean(0).std(0), p.aleatoric, rtol=0.4)
     assert description["y_noise"] == pytest.approx(model.y_noise_.tolist())
+    noise = np.square(description["likelihood"]["state"]["y_noise"]).mean(0) ** 0.5
+    assert noise * description["likelihood"]["y_scale"] == pytest.approx(model.y_noise_)
 
 
 def test_drawn_zetas_have_the_moments_of_their_posterior():

@@ -13,7 +13,7 @@ from torch import nn
 from eiv import EiVRegressor
 from eiv.inputs import ZetaDraws, ZetaNormal
 from eiv.likelihoods import NOISE_RULES
-from eiv.likelihoods.noise import _unless_unseen_disagree
+from eiv.likelihoods.noise import unless_unseen_disagree
 from eiv.metrics import coverage
 from eiv.training import Schedule
 from eiv.training.settings import RECIPES, SETTINGS, Settings, settings_for
@@ -112,7 +112,7 @@ def test_labels_that_are_noise_alone_are_covered():
 def test_what_held_out_rows_say_counts_where_they_disagree():
     found = torch.tensor([2.0, 2.0, 2.0, 2.0])
     error = torch.tensor([100.0, math.log(2), math.log(2) / 2, 1e-3])  # of an estimate of 1
-    blend = _unless_unseen_disagree(found, torch.ones(4), error)
+    blend = unless_unseen_disagree(found, torch.ones(4), error)
     torch.testing.assert_close(blend, torch.tensor([2.0, 2 ** (16 / 17), 2**0.5, 1.0]))
 
 

@@ -64,6 +64,14 @@ def fit(  # noqa: PLR0913  (a command)
             "the paper.",
         ),
     ] = None,
+    likelihood: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="How labels scatter about the curve: normal (the default); student_t where a few labels lie far "
+            "off; varying where they scatter more at some inputs than at others.",
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -106,6 +114,7 @@ def fit(  # noqa: PLR0913  (a command)
         "drop": drop,
         "groups": groups,
         "recipe": recipe,
+        "likelihood": likelihood,
         "holdout": holdout,
         "refit": refit,
         "drop_missing": drop_missing,
@@ -123,7 +132,7 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
     from eiv.cli.data import TrainingTable  # noqa: PLC0415
     from eiv.cli.options import FitOptions  # noqa: PLC0415
     from eiv.io.tables import open_table  # noqa: PLC0415
-    from eiv.report.words import factor_sentence  # noqa: PLC0415
+    from eiv.report.words import factor_sentence, scatter_sentence  # noqa: PLC0415
 
     options = FitOptions.of(given, config)
     if out is None:
@@ -136,7 +145,7 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
     model = EiVRegressor(
         x_err=table.errors.tolist() if table.spec.is_constant and not table.spec.is_exact else None,
         random_state=options.seed,
-        **{"recipe": options.recipe} | options.settings,
+        **{"recipe": options.recipe, "likelihood": options.likelihood} | options.settings,
     )
     train, test = _split(table, options)
     n_fitted = len(train) if not options.refit else len(table.y)
@@ -149,6 +158,8 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
     final.save(out, notes)  # before anything more is printed, since printing may fail
     if scores is not None:
         _show_scores(scores, table)
+    if scatter := scatter_sentence(final.model_.likelihood.describe(final.model_.y_scaler.scale, final.model_.pool)):
+        console.print(scatter, highlight=False)
     taken = factor_sentence(final.x_err_factor_, final.x_err_factor)
     if taken:
         console.print(taken, highlight=False)

@@ -14,12 +14,14 @@ from typing import Any
 from eiv import EiVRegressor
 from eiv.cli.app import check_seed
 from eiv.io.modelfile.header import check_settings
+from eiv.likelihoods import LIKELIHOODS
 from eiv.training.settings import RECIPES
 
 _NOT_SETTINGS = (
     "self",
     "x_err",
     "recipe",
+    "likelihood",
     "module",
     "random_state",
     "verbose",
@@ -47,6 +49,7 @@ class FitOptions:
     drop: list[str] = field(default_factory=list)
     groups: str | None = None
     recipe: str = "default"
+    likelihood: str | None = None
     holdout: float = 0.2
     refit: bool = True
     drop_missing: bool = False
@@ -73,6 +76,8 @@ class FitOptions:
         check_seed(options.seed)
         if options.recipe not in RECIPES:
             raise ValueError(f"--recipe must be one of {', '.join(RECIPES)}, got {options.recipe!r}.")
+        if options.likelihood is not None and options.likelihood not in LIKELIHOODS:
+            raise ValueError(f"--likelihood must be one of {', '.join(LIKELIHOODS)}, got {options.likelihood!r}.")
         _check_settings(options.settings)
         return options
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -24,6 +24,21 @@ if TYPE_CHECKING:
 __all__ = ["Likelihood"]
 
 
+class OtherOutputs(NamedTuple):
+    """What a prediction knows of the outputs of its networks that are not f, in the units of the networks.
+
+    Attributes:
+        mean: `rows x n`.
+        variance: over weights and true inputs, `rows x n`.
+        draws: `n_draws x rows x n`, draw by draw with those of f; None where they are not kept.
+
+    """
+
+    mean: NDArray[np.float64]
+    variance: NDArray[np.float64]
+    draws: NDArray[np.float64] | None
+
+
 class Likelihood(ABC):
     r"""The density of a measured output given the output f of a network, for S networks at once.
 
@@ -31,13 +46,15 @@ class Likelihood(ABC):
 
     Its fitted quantities, such as sigma_y, are its `state`: tensors with the axis S first. `renew` changes them in
     place, because recorded training steps read them. Shapes: f is `S x B x L x n_y`, y and its known errors are
-    `S x B x n_y`.
+    `S x B x n_y`. A network may have more outputs than y has columns (`width`), such as one that says how labels
+    scatter; `f` then stands for all of them, except where a prediction takes f itself (`f_outputs`).
 
     A likelihood of your own has to define the abstract methods. The other methods follow from them by eq. (mcloss), and
     may be overridden for speed.
 
     Attributes:
         is_fixed: whether nothing of it is fitted.
+        has_tails: whether labels may lie so far off that the middle half of y tells its spread, not all of it.
         splits_error: whether `split` finds the state again after training, given the epistemic uncertainty.
 
     Examples:
@@ -50,6 +67,7 @@ class Likelihood(ABC):
 
     is_fixed: bool = True
     splits_error: bool = False
+    has_tails: bool = False
 
     @classmethod
     @abstractmethod
@@ -59,6 +77,16 @@ class Likelihood(ABC):
         `y_noise`, `S x n_y`, is the initial noise, and `rule` is the way to find it in training. Where `rule` is None,
         `y_noise` is known.
         """
+
+    @classmethod
+    def width(cls, n_y: int) -> int:
+        """How many outputs the network has for `n_y` columns of labels."""
+        return n_y
+
+    @classmethod
+    def f_outputs(cls, n_y: int) -> slice:
+        """Which outputs of the network are f itself; the first `n_y`, which are all where `width` says no more."""
+        return slice(n_y)
 
     @property
     @abstractmethod
@@ -78,10 +106,12 @@ class Likelihood(ABC):
         """The slope of `log_density` with respect to f, `S x B x L x n_y`."""
 
     @abstractmethod
-    def whitened(self, slopes: Tensor, y_err: Tensor | None = None) -> Tensor:
+    def whitened(self, slopes: Tensor, f: Tensor, y_err: Tensor | None = None) -> Tensor:
         r"""Slopes J of f, `S x B x n_y x n_w`, times a root R of the Fisher information of a label about f.
 
         .. math:: R^T J, \qquad R R^T = E_y \big[ \nabla_f \log p(y | f) \, \nabla_f \log p(y | f)^T \big]
+
+        `f`, `S x B x n_y`, is where the slopes are taken. The result has the dtype of the slopes.
         """
 
     @abstractmethod
@@ -107,7 +137,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def draw(self, f: Tensor, streams: Streams, y_err: Tensor | None = None) -> Tensor:
-        """Draw a label for each value of f, in the shape of f."""
+        """Draw a label for each f, `S x B x L x n_y`."""
 
     def renew(
         self,
@@ -142,9 +172,27 @@ class Likelihood(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} splits the error of held-out rows, but has no way to do so.")
 
+    def observe(self, done: float) -> None:
+        """Take note that a share `done` of the training lies behind; called after every epoch."""
+        return
+
+    def labels_at(
+        self,
+        others: OtherOutputs,
+        y_scale: NDArray[np.float64],
+        y_err: NDArray[np.float64] | None = None,
+        pool: Tensor | None = None,
+    ) -> Labels:
+        """As `labels`, for networks with more outputs than f; these are `others`, which may say how labels scatter."""
+        return self.labels(y_scale, others.mean.shape, y_err, pool)
+
     def terms(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
         """`log_density` up to `constant`: `S x B x L`."""
         return self.log_density(f, y, y_err)
+
+    def terms_and_score(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Both, for likelihoods that find them together."""
+        return self.terms(f, y, y_err), self.score(f, y, y_err)
 
     def constant(self, y_err: Tensor | None = None) -> Tensor | float:
         """The terms of the negative log density that `terms` leaves out, `S`, as a mean over rows."""
@@ -178,11 +226,11 @@ class Likelihood(ABC):
 
         """
         values = f if quadrature is None else quadrature.points(f)
-        terms = self.terms(values, y, y_err)
+        terms, score = self.terms_and_score(values, y, y_err)
         if quadrature is not None:
             terms = terms + quadrature.log_weights
         total.sub_(log_mean_exp(terms, dim=-1).sum(-1), alpha=weight / y.shape[1])
-        gradient = self.score(values, y, y_err) * terms.softmax(-1).div_(-y.shape[1]).unsqueeze(-1)
+        gradient = score * terms.softmax(-1).div_(-y.shape[1]).unsqueeze(-1)
         return gradient if quadrature is None else quadrature.to_zetas(gradient)
 
     def choose_zetas(
@@ -222,6 +270,17 @@ class Likelihood(ABC):
 
     def in_words(self, y_scale: float) -> str:
         """The state in a few words for a progress bar; `y_scale` is the unit of the networks in units of y."""
+        return ""
+
+    def describe(self, y_scale: NDArray[np.float64], pool: Tensor | None = None) -> str:
+        """How labels scatter about f, in words for a user; empty where the noise says all there is to say.
+
+        `y_scale` and `pool` are as for `labels`.
+        """
+        return ""
+
+    def fault(self) -> str:
+        """Why the state, as read from a file, cannot come from a fit; empty where it can."""
         return ""
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Self:

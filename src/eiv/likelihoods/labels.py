@@ -14,7 +14,7 @@ from scipy.special import logsumexp, ndtr, ndtri
 
 from eiv.engine import memory
 
-__all__ = ["Labels", "NormalLabels"]
+__all__ = ["Labels", "MixtureLabels", "NormalLabels"]
 
 Array = NDArray[np.float64]
 _BISECTIONS = 48
@@ -57,17 +57,55 @@ class Labels(ABC):
     def moment_interval(self, mean: Array, std: Array, level: float) -> tuple[Array, Array]:
         """The ends of the central interval of labels about a normal f, `rows (x n_y)` each."""
         ends = np.array([(1 - level) / 2, (1 + level) / 2])
-        found = [self[rows].quantile(draws, ends) for rows, draws in _normal_draws(mean, std)]
+        found = [self[rows].quantile(draws, ends) for rows, draws in normal_draws(mean, std)]
         low, high = np.concatenate(found, axis=1)
         return low, high
 
     def moment_log_density(self, mean: Array, std: Array, y: Array) -> Array:
         """The logarithm of the density of labels `y` about a normal f, `rows (x n_y)`."""
-        return np.concatenate([self[rows].log_density(draws, y[rows]) for rows, draws in _normal_draws(mean, std)])
+        return np.concatenate([self[rows].log_density(draws, y[rows]) for rows, draws in normal_draws(mean, std)])
+
+
+class MixtureLabels(Labels):
+    r"""Labels whose distribution about each draw has a known distribution function: a mixture over the draws.
+
+    .. math:: F(y) = \frac1n \sum_{i=1}^n F(y - f_i) = q
+
+    Its quantiles are found by bisection. Subclasses say how far from a draw they can lie, and which share of them lies
+    below a distance.
+
+    Examples:
+        >>> isinstance(NormalLabels(np.ones(1)), MixtureLabels)
+        True
+
+    """
+
+    @abstractmethod
+    def flat(self, shape: tuple[int, ...]) -> Self:
+        """The same with its arrays in this shape, flattened."""
+
+    @abstractmethod
+    def reach(self, probability: float) -> Array:
+        """How far from its draw the quantile of a label can lie: `rows`."""
+
+    @abstractmethod
+    def below(self, away: Array, least: Array) -> Array:
+        """The share of labels less than `away`, `n x rows`, above their draws; no noise is less than `least`."""
+
+    def quantile(self, draws: Array, probabilities: Array) -> Array:
+        """Quantiles of the mixture, by bisection of its distribution function."""
+        shape = draws.shape[1:]
+        centres, labels = draws.reshape(len(draws), -1), self.flat(shape)
+        found = np.empty((probabilities.size, centres.shape[1]))
+        for start in range(0, centres.shape[1], step := max(1, memory.LABELS // len(draws))):
+            part = slice(start, start + step)
+            for row, probability in enumerate(probabilities.reshape(-1)):
+                found[row, part] = _mixture_quantile(labels[part], centres[:, part], probability)
+        return found.reshape(*probabilities.shape, *shape)
 
 
 @dataclass(frozen=True)
-class NormalLabels(Labels):
+class NormalLabels(MixtureLabels):
     r"""Normal noise: labels are a mixture of normal distributions about the draws.
 
     .. math:: F(y) = \frac1n \sum_{i=1}^n \Phi\Big(\frac{y - f_i}{\sigma_y}\Big)
@@ -93,20 +131,21 @@ class NormalLabels(Labels):
         """The labels of some rows, or of one output."""
         return NormalLabels(self.noise[chosen])
 
-    def quantile(self, draws: Array, probabilities: Array) -> Array:
-        """Quantiles of the mixture, by bisection of its distribution function."""
-        shape = draws.shape[1:]
-        flat, noise = draws.reshape(len(draws), -1), np.broadcast_to(self.noise, shape).reshape(-1)
-        found = np.empty((probabilities.size, flat.shape[1]))
-        for start in range(0, flat.shape[1], step := max(1, memory.LABELS // len(draws))):
-            part = slice(start, start + step)
-            for row, probability in enumerate(probabilities.reshape(-1)):
-                found[row, part] = _mixture_quantile(flat[:, part], noise[part], probability)
-        return found.reshape(*probabilities.shape, *shape)
+    def flat(self, shape: tuple[int, ...]) -> NormalLabels:
+        """The same noise, flattened."""
+        return NormalLabels(np.broadcast_to(self.noise, shape).reshape(-1))
+
+    def reach(self, probability: float) -> Array:
+        """Nine times the noise, beyond which no quantile lies."""
+        return 9 * self.noise
+
+    def below(self, away: Array, least: Array) -> Array:
+        """The normal distribution function."""
+        return np.asarray(ndtr(away / np.maximum(self.noise, least)))
 
     def log_density(self, draws: Array, y: Array) -> Array:
         """The logarithm of the density of the mixture."""
-        found = logsumexp(_log_normal(y, draws, self.noise), axis=0) - math.log(len(draws))
+        found = logsumexp(log_normal(y, draws, self.noise), axis=0) - math.log(len(draws))
         return np.asarray(found, dtype=float)
 
     def sample(self, draws: Array, random: np.random.Generator) -> Array:
@@ -120,10 +159,10 @@ class NormalLabels(Labels):
 
     def moment_log_density(self, mean: Array, std: Array, y: Array) -> Array:
         """The logarithm of the normal density with the total standard deviation."""
-        return _log_normal(y, mean, np.hypot(std, self.noise))
+        return log_normal(y, mean, np.hypot(std, self.noise))
 
 
-def _normal_draws(mean: Array, std: Array) -> Iterator[tuple[slice, Array]]:
+def normal_draws(mean: Array, std: Array) -> Iterator[tuple[slice, Array]]:
     """Equally likely draws of a normal f, `n x rows (x n_y)`, for one block of rows after the other."""
     base = ndtri((np.arange(_NORMAL_DRAWS) + 0.5) / _NORMAL_DRAWS).reshape(-1, *[1] * mean.ndim)
     base /= base.std()
@@ -133,16 +172,17 @@ def _normal_draws(mean: Array, std: Array) -> Iterator[tuple[slice, Array]]:
         yield rows, mean[rows] + std[rows] * base
 
 
-def _log_normal(y: Array, mean: Array, std: Array) -> Array:
+def log_normal(y: Array, mean: Array, std: Array) -> Array:
     return np.asarray(-(((y - mean) / std) ** 2) / 2 - math.log(math.sqrt(2 * math.pi)) - np.log(std), dtype=float)
 
 
-def _mixture_quantile(centres: Array, noise: Array, probability: float) -> Array:
-    """The value at which the mean of normal distribution functions about `centres`, `n x rows`, is `probability`."""
-    low, high = centres.min(0) - 9 * noise, centres.max(0) + 9 * noise
-    scale = np.maximum(noise, 1e-9 * (high - low) + np.finfo(float).tiny)  # no noise: a very steep step
+def _mixture_quantile(labels: MixtureLabels, centres: Array, probability: float) -> Array:
+    """The value at which the mean of distribution functions about `centres`, `n x rows`, is `probability`."""
+    reach = labels.reach(probability)
+    low, high = centres.min(0) - reach, centres.max(0) + reach
+    least = 1e-9 * (high - low) + np.finfo(float).tiny  # no noise: a very steep step
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        below = ndtr((middle - centres) / scale).mean(0) < probability
+        below = labels.below(middle - centres, least).mean(0) < probability
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.asarray((low + high) / 2, dtype=float)

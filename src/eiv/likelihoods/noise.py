@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from eiv.engine import memory
+from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
-from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
+from eiv.inputs import Rows, ZetaDraws
 
 if TYPE_CHECKING:
     from eiv.posteriors import WeightPosterior
@@ -174,22 +175,16 @@ class ByBound(NoiseRule):
         if judged is learned:
             return found
         unseen, error = self.of_rows(y_noise, posterior, judged, draws, streams)
-        return _unless_unseen_disagree(found, unseen, error)
+        return unless_unseen_disagree(found, unseen, error)
 
     @torch.no_grad()
     def of_rows(
         self, y_noise: Tensor, posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams: Streams
     ) -> tuple[Tensor, Tensor]:
         """The sigma_y of some rows and the standard error of its logarithm, (-N B'')^(-1/2): `S x n_y` each."""
-        y = rows.y
-        stride = -(-y.shape[1] // _MOST_ROWS)
-        some = torch.arange(0, y.shape[1], stride, device=y.device).expand(len(y), -1)
-        squares = torch.cat(list(_squares(posterior, rows.inputs.take(some), y[:, ::stride], draws, streams)), dim=1)
-        quadrature = draws.quadrature(y.dtype, y.device)
-        known = y.new_zeros(1, 1, 1)
-        if rows.y_err is not None:
-            known = rows.y_err[:, ::stride].square().repeat_interleave(_THETAS, 1)
-        log_noise, lowest = y_noise.log(), _floor(y).log() / 2
+        squares, errors, quadrature, n_rows, lowest = squares_of(posterior, rows, draws, streams)
+        known = squares.new_zeros(1, 1, 1) if errors is None else errors.square()
+        log_noise = y_noise.log()
         for _ in range(_ITERATIONS):
             variance = (2 * log_noise).exp().unsqueeze(1)  # S x 1 x n_y
             share = variance / (variance + known)  # S x rows x n_y
@@ -202,7 +197,7 @@ class ByBound(NoiseRule):
             bend = (2 * share * (1 - share) * (mean - 1) + share.square() * (scatter - 2 * mean)).mean(1)
             bend = (-bend).clamp_min(_LEAST_BEND * (2 * share.square() * mean).mean(1) + _TINY)
             log_noise = torch.maximum(log_noise + (slope / bend).clamp(-_STRIDE, _STRIDE), lowest)
-        return log_noise.exp(), (bend * some.shape[1]).rsqrt()
+        return log_noise.exp(), (bend * n_rows).rsqrt()
 
 
 NOISE_RULES: dict[str, NoiseRule] = {
@@ -213,7 +208,7 @@ NOISE_RULES: dict[str, NoiseRule] = {
 """Rules for sigma_y that a user can ask for by name."""
 
 
-def _unless_unseen_disagree(found: Tensor, unseen: Tensor, error: Tensor) -> Tensor:
+def unless_unseen_disagree(found: Tensor, unseen: Tensor, error: Tensor) -> Tensor:
     """A value between `found` and `unseen`, nearer to the latter the more they differ.
 
     `error` is the standard error of the logarithm of `unseen`.
@@ -222,22 +217,88 @@ def _unless_unseen_disagree(found: Tensor, unseen: Tensor, error: Tensor) -> Ten
     return unseen * (away / (1 + (away / (2 * error)) ** 4)).exp()
 
 
-def _squares(
-    posterior: WeightPosterior, inputs: ZetaPosterior, y: Tensor, draws: ZetaDraws, streams: Streams
-) -> Iterator[Tensor]:
-    """Squared residuals for some thetas per row and their zetas, `S x (rows thetas) x L x n_y`, in blocks of rows.
+class Squares(NamedTuple):
+    """Squared residuals of some rows, from which the bound is estimated as a function of the noise.
 
-    Where a quadrature rule has points between the zetas, the residuals are those at the points.
+    Attributes:
+        squares: `S x (rows thetas) x L x n_y`.
+        errors: known errors of the labels, `S x (rows thetas) x n_y`, or None.
+        quadrature: the rule for the sum over zetas, or None for their mean.
+        n_rows: how many rows they are of.
+        lowest: `S x n_y`, the logarithm of the least noise.
+
     """
+
+    squares: Tensor
+    errors: Tensor | None
+    quadrature: Quadrature | None
+    n_rows: int
+    lowest: Tensor
+
+
+def squares_of(posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams: Streams) -> Squares:
+    """The squared residuals of 2,000 rows at most, evenly chosen."""
+    y, some = rows.y, _evenly_chosen(rows)
+    passes = _passes(posterior, some, draws, streams)
+    squares = torch.cat([(labels.unsqueeze(2) - f).square() for labels, f in passes], dim=1)
+    errors = None if some.y_err is None else some.y_err.repeat_interleave(_THETAS, 1)
+    return Squares(squares, errors, draws.quadrature(y.dtype, y.device), some.y.shape[1], _floor(y).log() / 2)
+
+
+class Outputs(NamedTuple):
+    """All outputs of the networks for some rows, from which a bound is estimated.
+
+    Attributes:
+        f: `S x (rows thetas) x L x width`.
+        y: labels, `S x (rows thetas) x n_y`.
+        y_err: their known errors, or None.
+        quadrature: the rule for the sum over zetas, or None for their mean.
+        n_rows: how many rows they are of.
+
+    """
+
+    f: Tensor
+    y: Tensor
+    y_err: Tensor | None
+    quadrature: Quadrature | None
+    n_rows: int
+
+    def weighted(self, terms: Tensor) -> Tensor:
+        """Terms of a sum over zetas, with the logarithms of their weights."""
+        return terms if self.quadrature is None else terms + self.quadrature.log_weights
+
+
+def outputs_of(posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams: Streams) -> Outputs:
+    """The outputs of 2,000 rows at most, evenly chosen, as for `squares_of`."""
+    y, some = rows.y, _evenly_chosen(rows)
+    labels, f = (torch.cat(parts, dim=1) for parts in zip(*_passes(posterior, some, draws, streams), strict=True))
+    errors = None if some.y_err is None else some.y_err.repeat_interleave(_THETAS, 1)
+    return Outputs(f, labels, errors, draws.quadrature(y.dtype, y.device), some.y.shape[1])
+
+
+def _evenly_chosen(rows: Rows) -> Rows:
+    """2,000 rows at most."""
+    y, stride = rows.y, -(-rows.y.shape[1] // _MOST_ROWS)
+    return rows.take(torch.arange(0, y.shape[1], stride, device=y.device).expand(len(y), -1))
+
+
+def _passes(
+    posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams: Streams
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Labels, `S x (rows thetas) x n_y`, and f for some thetas per row and their zetas, `... x L x n_y`, in blocks.
+
+    Where a quadrature rule has points between the zetas, f is that at the points.
+    """
+    y = rows.y
     quadrature = draws.quadrature(y.dtype, y.device)
     size = max(1, memory.TRAINING_PASS // (posterior.stack.width * _THETAS * draws.n_zeta))
     for start in range(0, y.shape[1], size):
         labels = y[:, start : start + size].repeat_interleave(_THETAS, 1)
-        rows = torch.arange(start, min(start + size, y.shape[1]), device=y.device).repeat_interleave(_THETAS)
-        zeta = inputs.take(rows.expand(len(y), -1)).draw(draws.base(streams, len(rows)))
+        chosen = torch.arange(start, min(start + size, y.shape[1]), device=y.device).repeat_interleave(_THETAS)
+        zeta = rows.inputs.take(chosen.expand(len(y), -1)).draw(draws.base(streams, len(chosen)))
         f = posterior.evaluate_rows(streams, zeta.unflatten(1, (-1, _THETAS)), theta_axis=2, as_trained=True)
         f = f.flatten(1, 2)
-        yield (labels.unsqueeze(2) - (f if quadrature is None else quadrature.points(f))).square()
+        yield labels, f if quadrature is None else quadrature.points(f)
 
 
 def _floor(y: Tensor) -> Tensor:

@@ -68,6 +68,10 @@ class NormalLikelihood(Likelihood):
         """The same rule with another sigma_y."""
         return type(self)(state["y_noise"], self.rule)
 
+    def fault(self) -> str:
+        """Noise that is not above zero."""
+        return "" if bool((self.y_noise > 0).all()) else "the noise of its likelihood must be above zero"
+
     def noise(self, y_err: Tensor | None = None) -> Tensor:
         """The noise of each row with its known error, `S x B x n_y`; sigma_y itself, `S x n_y`, without `y_err`."""
         return with_known_errors(self.y_noise, y_err)
@@ -82,7 +86,7 @@ class NormalLikelihood(Likelihood):
         """The slope (y - f) / sigma_y^2, `S x B x L x n_y`."""
         return (y.unsqueeze(2) - f) * self._inverse_of_draws(y_err).square()
 
-    def whitened(self, slopes: Tensor, y_err: Tensor | None = None) -> Tensor:
+    def whitened(self, slopes: Tensor, f: Tensor, y_err: Tensor | None = None) -> Tensor:
         """The slopes divided by sigma_y."""
         noise = self.noise(y_err)
         return slopes / (noise.unsqueeze(1) if noise.ndim == 2 else noise).to(slopes.dtype).unsqueeze(3)

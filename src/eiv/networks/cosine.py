@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from eiv.networks.stack import NetworkStack
 
-__all__ = ["CosineNetwork", "CosineStack"]
+__all__ = ["CosineNetwork"]
 
 _VALUES_AT_ONCE = 2**16  # of cosines on a CPU: they stay in the cache of a core
 

@@ -89,7 +89,8 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             name of `eiv.likelihoods.NOISE_RULES`, such as "likelihood" (the default: what maximises the bound) and
             "rmse" (the paper: the RMSE of m(x)), or an `eiv.likelihoods.NoiseRule` of your own.
         likelihood: how labels scatter about f: a name of `eiv.likelihoods.LIKELIHOODS`, such as "normal" (the paper,
-            and the default), or a subclass of `eiv.likelihoods.Likelihood` of your own.
+            and the default), or a subclass of `eiv.likelihoods.Likelihood` of your own; `docs/noise.md` says which one
+            when.
         y_noise_init: sigma_y before its first update, as a share of the spread of y (in units of y where `standardise`
             is False).
         y_noise_every: sigma_y is renewed every this many epochs, and once at the end if there are fewer; by default

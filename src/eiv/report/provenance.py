@@ -44,7 +44,7 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"{training['epochs']} {_unit(header['settings'])}, loss {training['first_loss']:.4g} to "
             f"{training['last_loss']:.4g}",
         ),
-        ("noise of the target", noise),
+        ("noise of the target", noise + _described(training)),
         ("settings", _settings(settings_of(header))),
         ("seed", str(header["seed"] if given_seed is None else given_seed)),
     ]
@@ -52,6 +52,13 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
     if isinstance(scores, dict):
         lines.append(("on rows held out", ", ".join(f"{name} {_plain(value)}" for name, value in scores.items())))
     return lines
+
+
+def _described(training: Mapping[str, Any]) -> str:
+    """How labels scatter, in brackets; empty for normal noise and for older files."""
+    words = training.get("likelihood", "")
+    v.check("the likelihood of its training", words, v.Constraint(lambda value: isinstance(value, str), "words"))
+    return f" ({words})" if words else ""
 
 
 def _factor(header: Mapping[str, Any]) -> tuple[float, Any]:

@@ -18,7 +18,7 @@ from eiv.report.labels import Comparison, Pattern
 from eiv.report.pages import Cell, HtmlFigure, HtmlTable, Section
 from eiv.report.ranges import Ranges
 from eiv.report.sample import Sample
-from eiv.report.words import counted, coverage_verdict, listed, number, percent
+from eiv.report.words import counted, coverage_verdict, listed, number, percent, scatter_sentence
 from eiv.training.diagnostics import LARGE_GAP
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ def _unlike_rows(output: Output, sample: Sample, model: EiVRegressor) -> list[Ht
 
 def training_section(model: EiVRegressor) -> Section:
     """The section on the training."""
-    losses = model.loss_curve_
+    losses, fitted = model.loss_curve_, model.model_
     mean = losses.mean(1)
     if model.settings_.network == "cosine":
         found = (
@@ -355,6 +355,7 @@ def training_section(model: EiVRegressor) -> Section:
             f"The true inputs were integrated over {how}: the loss is off by {number(model.bound_gap_)} per row "
             f"({LARGE_GAP:g} at most is good)."
         )
+    text += filter(None, [scatter_sentence(fitted.likelihood.describe(fitted.y_scaler.scale, fitted.pool))])
     return Section("training", "Training", text, [_figure("loss", draw.loss_figure(losses), "Loss over the epochs.")])
 
 

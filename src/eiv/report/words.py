@@ -39,6 +39,11 @@ def factor_sentence(factor: float, given: object) -> str:
     return f"Stated errors of X are {size}, {why}; x_err_factor=1 takes them as stated."
 
 
+def scatter_sentence(described: str) -> str:
+    """How labels scatter about the curve, from the words of a likelihood; empty where there are none."""
+    return f"Labels scatter about the curve by {described}." if described else ""
+
+
 def number(value: float, digits: int = 3) -> str:
     """A number for a sentence or a table; large ones in full."""
     large = 10**digits <= abs(value) < 1e9

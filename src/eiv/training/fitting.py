@@ -128,7 +128,8 @@ class _Member:
 
     @classmethod
     def of(cls, spec: Spec, settings: Settings, table: Table, prior: InputPrior) -> _Member:
-        x_scaler, y_scaler = (_scaler(values, settings.standardise) for values in (table.x, table.y))
+        has_tails = likelihood_of(settings).has_tails
+        x_scaler, y_scaler = _scaler(table.x, settings.standardise), _scaler(table.y, settings.standardise, has_tails)
         device, dtype = device_of(settings.device), DTYPES[settings.dtype]
         errors = times(table.x_err, settings.x_err_factor)
         zetas = standardised_zetas(prior, x_scaler, table.x, errors).to(device, dtype)
@@ -364,10 +365,16 @@ def _likelihood(members: Sequence[_Member]) -> Likelihood:
 
 def new_likelihood(settings: Settings, y_noise: Tensor) -> Likelihood:
     """The likelihood of networks, one of ours by its name or the user's own, with this noise, `S x n_y`."""
-    kind = LIKELIHOODS[settings.likelihood] if isinstance(settings.likelihood, str) else settings.likelihood
     rule = NOISE_RULES[settings.y_noise] if isinstance(settings.y_noise, str) else settings.y_noise
-    likelihood: Likelihood = kind.start(y_noise, rule if isinstance(rule, NoiseRule) else None)
-    return likelihood
+    return likelihood_of(settings).start(y_noise, rule if isinstance(rule, NoiseRule) else None)
+
+
+def likelihood_of(settings: Settings) -> type[Likelihood]:
+    """The likelihood: one of ours by its name, or the user's own."""
+    kind: type[Likelihood] = (
+        LIKELIHOODS[settings.likelihood] if isinstance(settings.likelihood, str) else settings.likelihood
+    )
+    return kind
 
 
 def _schedule(settings: Settings, n_rows: int) -> Schedule:
@@ -398,12 +405,13 @@ def _n_held_out(share: float, n_rows: int) -> int:
 def new_posterior(
     settings: Settings,
     n_inputs: int,
-    n_outputs: int,
+    n_y: int,
     seeds: Sequence[SeedSequence],
     device: torch.device,
     weight_penalty: float | Tensor | None = None,
 ) -> WeightPosterior:
     """The weight posterior of fresh networks with these seeds; `weight_penalty`, `S`, where it is not the settings'."""
+    n_outputs = likelihood_of(settings).width(n_y)
 
     def build() -> nn.Module:
         if settings.module is not None:
@@ -433,8 +441,10 @@ def family_of(settings: Settings) -> type[WeightPosterior]:
     return family
 
 
-def _scaler(values: Array, standardise: bool) -> Scaler:
-    return Scaler.fit(values) if standardise else Scaler.identity(values.shape[1])
+def _scaler(values: Array, standardise: bool, has_tails: bool = False) -> Scaler:
+    if not standardise:
+        return Scaler.identity(values.shape[1])
+    return Scaler.fit_middle(values) if has_tails else Scaler.fit(values)
 
 
 def input_prior_of(prior: object, error_model: str) -> InputPrior | LearnedPrior:

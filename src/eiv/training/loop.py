@@ -203,6 +203,7 @@ def _train(
             state = torch.stack([value.sum() for value in likelihood.state.values()])
             _stop_if_diverged(state.sum().expand(epoch, 1), schedule)
         posterior.observe(epoch, schedule.epochs)
+        likelihood.observe(epoch / schedule.epochs)
         if report is not None and look:
             report(epoch, losses[epoch - 1], likelihood)
     streams = Streams.of(seeds, Purpose.FINISH, y.device, y.dtype)
@@ -240,7 +241,7 @@ def _finish(
     if not posterior.depends_on_noise or not likelihood.splits_error or judged is learned:
         return likelihood
     for _ in range(_SPLITS):
-        epistemic = _epistemic(posterior, judged.inputs, streams)
+        epistemic = _epistemic(posterior, judged.inputs, streams)[..., likelihood.f_outputs(judged.y.shape[-1])]
         likelihood = likelihood.split(posterior, learned, judged, epistemic, draws, streams)
         posterior.finish(learned, likelihood, draws, streams)
     return likelihood

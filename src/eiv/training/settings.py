@@ -201,7 +201,7 @@ class Settings:
     likelihood: Any = of_recipe(
         v.either(v.option(*LIKELIHOODS), _LIKELIHOOD),
         'how labels scatter about f: a name of `eiv.likelihoods.LIKELIHOODS`, such as "normal" (the paper, and '
-        "the default), or a subclass of `eiv.likelihoods.Likelihood` of your own.",
+        "the default), or a subclass of `eiv.likelihoods.Likelihood` of your own; `docs/noise.md` says which one when.",
         paper="normal",
         default="normal",
     )

@@ -21,11 +21,11 @@ from eiv.inputs.errors import check_x_err
 from eiv.io.modelfile.container import ModelFileError
 from eiv.io.modelfile.encoding import Arrays, decode, encode
 from eiv.io.modelfile.header import FORMAT, check_settings
-from eiv.likelihoods import Likelihood, NormalLikelihood
+from eiv.likelihoods import Likelihood
 from eiv.model import FittedModel, Names, Record
 from eiv.posteriors import WeightPosterior
 from eiv.scaling import Scaler
-from eiv.training.fitting import device_of, network_of, new_likelihood, new_posterior
+from eiv.training.fitting import device_of, likelihood_of, network_of, new_likelihood, new_posterior
 from eiv.training.settings import SETTINGS, Settings, settings_for
 
 OWN = ("module", "posterior", "input_prior", "y_noise", "likelihood")  # settings that can be the user's own code
@@ -67,6 +67,7 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
             "first_loss": float(record.loss_curve[0].mean()),
             "last_loss": float(record.loss_curve[-1].mean()),
             "y_noise": model.y_noise.tolist(),
+            "likelihood": model.likelihood.describe(model.y_scaler.scale, model.pool),
             "zeta_ess": record.zeta_ess,
             "bound_gap": record.bound_gap,
             "evidence": record.evidence,
@@ -188,9 +189,10 @@ def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPost
         raise ValueError("the state of its likelihood does not have the sizes that its settings require")
     if not all(value.dtype.kind == "f" and np.isfinite(value).all() for value in state.values()):
         raise ValueError("the state of its likelihood must be finite numbers")
-    if isinstance(likelihood, NormalLikelihood) and any((value <= 0).any() for value in state.values()):
-        raise ValueError("the noise of its likelihood must be above zero")
-    return likelihood.with_state({name: torch.from_numpy(value).to(like.device) for name, value in state.items()})
+    fitted = likelihood.with_state({name: torch.from_numpy(value).to(like.device) for name, value in state.items()})
+    if fault := fitted.fault():
+        raise ValueError(fault)
+    return fitted
 
 
 def saved_weights(arrays: Arrays, n_networks: int) -> Arrays:
@@ -250,7 +252,7 @@ def _check_network(settings: Settings, n_x: int, n_y: int, n_networks: int, save
     if settings.network == "paper" and 2 * (settings.n_hidden + 1) != len(saved):
         raise ValueError(f"n_hidden is {settings.n_hidden}, but there are weights of {len(saved) / 2:g} layers")
     with torch.device("meta"):
-        network = network_of(settings, n_x, n_y)
+        network = network_of(settings, n_x, likelihood_of(settings).width(n_y))
     expected = {name: (n_networks, *value.shape) for name, value in network.named_parameters()}
     if expected != {name: value.shape for name, value in saved.items()}:
         raise ValueError("its weights do not have the sizes that its settings require")

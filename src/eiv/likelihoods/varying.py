@@ -1,0 +1,312 @@
+"""Labels whose noise varies with the true input: a second output of the network says how far they scatter."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eiv.engine.pooling import pooled
+from eiv.engine.stable import log_mean_exp
+from eiv.engine.streams import Streams
+from eiv.inputs import Rows, ZetaDraws
+from eiv.likelihoods.base import Likelihood, OtherOutputs
+from eiv.likelihoods.labels import Labels, NormalLabels
+from eiv.likelihoods.noise import ByBound, NoiseRule, Outputs, outputs_of, unless_unseen_disagree
+from eiv.likelihoods.varyinglabels import VaryingLabels
+
+if TYPE_CHECKING:
+    from eiv.posteriors import WeightPosterior
+
+__all__ = ["VaryingLikelihood"]
+
+_CLOSED, _OPEN = 0.2, 0.4  # shares of the training up to which noise is constant, and from which on it is free to vary
+_WIDEST = 6.0  # log sigma is within this of the constant, a factor of 400: a row that is met exactly has no end else
+_STEPS, _STRIDE, _CLOSE = 20, 0.7, 1e-4  # Newton steps of a factor of sigma, the longest of them, and the last
+_LEAST_BEND = 0.02  # one hundredth of the bend if every zeta were known, as for sigma_y
+_LEAST_SPLIT = 0.5  # the least factor that a split of the held-out error moves sigma towards
+_RANGE = (0.005, 0.995)  # quantiles of log sigma over the training rows, beyond which predictions do not go
+_FLOOR = 1e-4  # the least sigma as a share of the spread of y, as for sigma_y
+
+
+class VaryingLikelihood(Likelihood):
+    r"""Normal noise that depends on the true input, by a second head of the network; known errors come on top.
+
+    .. math:: \log p(y | \theta, \zeta_l) = - \frac{(y - f_\theta(\zeta_l))^2}{2 s_l^2} - \log s_l
+              - \tfrac12 \log 2 \pi, \qquad s_l^2 = \sigma_\psi^2(\zeta_l) + y_{err}^2, \qquad
+              \log \sigma_\psi(\zeta) = \log \sigma_y + g \, h_\psi(\zeta)
+
+    The network has 2 n_y outputs: f, then h. The share g of the head is 0 in the first fifth of the training, so that a
+    poor fit is not explained as noise, and rises to 1 in the second.
+
+    At the end, held-out labels decide: the head is kept where they are more probable with it than with the best
+    constant, by more than the standard error of the gain; else g = 0 again, and the noise is constant. Without held-out
+    rows the training rows decide. `gain` is the gain in nats per row, `describe` says what was decided.
+
+    It assumes that noise is normal at each true input and varies smoothly with it. It learns h with the network, and
+    sigma_y by the bound. It costs little more time than constant noise. It misses tails, and variation that the errors
+    of x wash out; with few held-out rows it keeps the constant. Where networks are pooled, the means of their log
+    sigma_y and of their g stand for all.
+
+    Args:
+        y_noise: sigma_y, `S x n_y`.
+        share: g, `S x 1`.
+        typical: `S x n_y`, the root mean square of sigma_psi / sigma_y over the training rows.
+        limits: `S x 2 n_y`, the lowest and the highest g h there.
+        gain: `S x 1`, of the log density per row that decides.
+        rule: `ByBound`.
+
+    Examples:
+        >>> likelihood = VaryingLikelihood.start(torch.ones(1, 1), ByBound())
+        >>> likelihood.log_density(torch.tensor([0.0, 3.0]).view(1, 1, 1, 2), torch.zeros(1, 1, 1))
+        tensor([[[-0.9189]]])
+
+    """
+
+    is_fixed = False
+    splits_error = True
+
+    def __init__(
+        self, y_noise: Tensor, share: Tensor, typical: Tensor, limits: Tensor, gain: Tensor, rule: NoiseRule
+    ) -> None:
+        self.y_noise, self.share, self.typical, self.limits, self.gain = y_noise, share, typical, limits, gain
+        self.rule, self._decided = rule, False
+
+    @classmethod
+    def start(cls, y_noise: Tensor, rule: NoiseRule | None) -> Self:
+        """The likelihood with constant noise."""
+        if not isinstance(rule, ByBound):
+            raise ValueError(
+                "y_noise: likelihood='varying' finds its noise by the bound; take y_noise='likelihood', or "
+                "likelihood='normal' for a noise that is known."
+            )
+        nothing = torch.zeros_like(y_noise[:, :1])
+        limits = torch.zeros_like(y_noise).repeat(1, 2)
+        return cls(y_noise, nothing, torch.ones_like(y_noise), limits, nothing.clone(), rule)
+
+    @classmethod
+    def width(cls, n_y: int) -> int:
+        """The values of f, and as many of h."""
+        return 2 * n_y
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """All but the rule."""
+        names = ("y_noise", "share", "typical", "limits", "gain")
+        return {name: getattr(self, name) for name in names}
+
+    def with_state(self, state: dict[str, Tensor]) -> Self:
+        """The same rule with another state."""
+        return type(self)(**state, rule=self.rule)
+
+    def fault(self) -> str:
+        """Noise that is not above zero, and shares that are not from 0 to 1."""
+        if not bool((self.y_noise > 0).all() and (self.typical > 0).all()):
+            return "the noise of its likelihood must be above zero"
+        return "" if bool(((self.share >= 0) & (self.share <= 1)).all()) else "the share of a head must be from 0 to 1"
+
+    def log_density(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
+        """The logarithm of the normal density, summed over the outputs: `S x B x L`."""
+        at = self._at(f, y, y_err)
+        return -0.5 * (at.squares / at.variance + (2 * math.pi * at.variance).log()).sum(-1)
+
+    def score(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
+        """The slopes r / s^2 of f and g a (r^2 / s^2 - 1) of h, a the share of sigma^2 in s^2: `S x B x L x 2 n_y`."""
+        at = self._at(f, y, y_err)
+        of_h = at.slope * at.part * (at.squares / at.variance - 1)
+        return torch.cat([(y.unsqueeze(2) - f[..., : y.shape[-1]]) / at.variance, of_h], dim=-1)
+
+    def whitened(self, slopes: Tensor, f: Tensor, y_err: Tensor | None = None) -> Tensor:
+        """The slopes of f divided by s, and those of h times sqrt(2) g a: labels tell nothing of both together."""
+        n_y = f.shape[-1] // 2
+        known = None if y_err is None else y_err.to(slopes.dtype)
+        at = self._at(f.to(slopes.dtype).unsqueeze(2), f[..., :n_y].to(slopes.dtype), known)
+        roots = torch.cat([at.variance.rsqrt(), math.sqrt(2) * at.slope * at.part], dim=-1).squeeze(2)
+        return slopes * roots.to(slopes.dtype).unsqueeze(3)
+
+    def std(self, pool: Tensor | None = None) -> NDArray[np.float64]:
+        """The root mean square of sigma_psi over the training rows and the networks, by their shares: `n_y`."""
+        found: NDArray[np.float64] = pooled((self.y_noise * self.typical).double().square(), pool).sqrt().cpu().numpy()
+        return found
+
+    def labels(
+        self,
+        y_scale: NDArray[np.float64],
+        shape: tuple[int, ...],
+        y_err: NDArray[np.float64] | None = None,
+        pool: Tensor | None = None,
+    ) -> Labels:
+        """Labels with the noise of a typical row, where nothing is known of h."""
+        return NormalLabels(np.hypot(self.std(pool) * y_scale, 0.0 if y_err is None else y_err) + np.zeros(shape))
+
+    def labels_at(
+        self,
+        others: OtherOutputs,
+        y_scale: NDArray[np.float64],
+        y_err: NDArray[np.float64] | None = None,
+        pool: Tensor | None = None,
+    ) -> VaryingLabels:
+        r"""Labels with the noise of each row, and of each draw where there are draws.
+
+        .. math:: \mathrm{noise}^2 = E[\sigma_\psi^2(\zeta) | x] + y_{err}^2, \qquad
+                  E[\sigma_\psi^2] = \sigma_y^2 \exp(2 g m_h + 2 g^2 v_h)
+
+        with mean m and variance v of h, which is taken as normal. log sigma stays within that of the training rows.
+        """
+        share = float(pooled(self.share.double(), pool))
+        base = pooled(self.y_noise.double().log(), pool).cpu().numpy() + np.log(y_scale)
+        low, high = pooled(self.limits.double(), pool).cpu().numpy().reshape(2, -1)
+        log_sigma = base + np.clip(share * others.mean + share**2 * others.variance, low, high)
+        of_draws = None if others.draws is None else np.exp(base + np.clip(share * others.draws, low, high))
+        known = np.zeros_like(log_sigma) if y_err is None else y_err + np.zeros_like(log_sigma)
+        return VaryingLabels(np.exp(log_sigma), known, of_draws)
+
+    def draw(self, f: Tensor, streams: Streams, y_err: Tensor | None = None) -> Tensor:
+        """Labels about f: `S x B x L x n_y`."""
+        n_y = f.shape[-1] // 2
+        at = self._at(f, f.new_zeros(len(f), f.shape[1], n_y), y_err)
+        return f[..., :n_y] + at.variance.sqrt() * streams.normal(*f.shape[1:-1], n_y).to(f.dtype)
+
+    @torch.no_grad()
+    def renew(
+        self,
+        posterior: WeightPosterior,
+        learned: Rows,
+        judged: Rows,
+        draws: ZetaDraws | None,
+        streams: Streams,
+        is_last: bool,
+    ) -> None:
+        """Find sigma_y again, in place, and at the end decide whether the head is kept."""
+        draws = draws or ZetaDraws.of("monte_carlo", 1, learned.inputs)  # one zeta per row for exact inputs
+        seen = outputs_of(posterior, learned, draws, streams)
+        unseen = seen if judged is learned else outputs_of(posterior, judged, draws, streams)
+        factor = self._factor(seen, unseen)
+        least = 0.0 if is_last else self.rule.least_share
+        self.y_noise.mul_(factor.clamp_min(least))
+        if is_last:
+            self._decide(seen, unseen)
+        self._describe(seen)
+
+    def observe(self, done: float) -> None:
+        """Open the head in the second fifth of the training, until held-out labels have decided."""
+        if not self._decided:
+            self.share.fill_(min(max((done - _CLOSED) / (_OPEN - _CLOSED), 0.0), 1.0))
+
+    @torch.no_grad()
+    def split(
+        self,
+        posterior: WeightPosterior,
+        learned: Rows,
+        judged: Rows,
+        epistemic: Tensor,
+        draws: ZetaDraws | None,
+        streams: Streams,
+    ) -> Self:
+        """The likelihood with sigma_y moved half the way, in logarithm, to the one found for `judged`.
+
+        The epistemic uncertainty counts there as a known error of labels.
+        """
+        draws = draws or ZetaDraws.of("monte_carlo", 1, learned.inputs)
+        judged = judged._replace(y_err=epistemic if judged.y_err is None else torch.hypot(epistemic, judged.y_err))
+        seen, unseen = (outputs_of(posterior, rows, draws, streams) for rows in (learned, judged))
+        factor = self._factor(seen, unseen).clamp_min(_LEAST_SPLIT).sqrt()
+        return self.with_state(self.state | {"y_noise": self.y_noise * factor})
+
+    def in_words(self, y_scale: float) -> str:
+        """The root mean square of sigma over networks and outputs, and the share of the head."""
+        typical = y_scale * (self.y_noise * self.typical).square().mean().sqrt().item()
+        return f"σ {typical:.4g}, {100 * self.share.mean().item():.0f} % varying"
+
+    def describe(self, y_scale: NDArray[np.float64], pool: Tensor | None = None) -> str:
+        """Whether noise varies, and by how much for each output."""
+        gain = float(pooled(self.gain.double(), pool))
+        if not bool((self.share > 0).any()):
+            return (
+                "normal noise that is the same everywhere: noise that varies makes held-out labels no more probable "
+                f"(by {gain:.2g} nats per row)"
+            )
+        base = pooled(self.y_noise.double().log(), pool).cpu().numpy()
+        low, high = np.exp(base + pooled(self.limits.double(), pool).cpu().numpy().reshape(2, -1)) * y_scale
+        ranges = ", ".join(f"{a:.4g} to {b:.4g}" for a, b in zip(low, high, strict=True))
+        return f"normal noise that varies from {ranges} (held-out labels are more probable by {gain:.2g} nats per row)"
+
+    def _at(self, f: Tensor, y: Tensor, y_err: Tensor | None) -> _At:
+        n_y = y.shape[-1]
+        h = self.share[:, None, None] * f[..., n_y:]
+        sigma_squared = (2 * (self.y_noise.log()[:, None, None] + h.clamp(-_WIDEST, _WIDEST))).exp()
+        variance = sigma_squared if y_err is None else sigma_squared + y_err.square().unsqueeze(2)
+        slope = self.share[:, None, None] * (h.abs() < _WIDEST)
+        return _At((y.unsqueeze(2) - f[..., :n_y]).square(), variance, sigma_squared / variance, slope)
+
+    def _factor(self, seen: Outputs, unseen: Outputs) -> Tensor:
+        """What sigma has to be multiplied by, from the rows that were seen unless the others disagree: `S x n_y`."""
+        found, _ = self._best_factor(seen)
+        if unseen is seen:
+            return found
+        other, error = self._best_factor(unseen)
+        return unless_unseen_disagree(found, other, error)
+
+    def _best_factor(self, rows: Outputs) -> tuple[Tensor, Tensor]:
+        r"""The factor of sigma that maximises the bound, and the standard error of its logarithm, by Newton steps.
+
+        .. math:: B' = \frac1N \sum_i \sum_l w_{il} a_{il} \Big(\frac{r_{il}^2}{s_{il}^2} - 1\Big), \qquad
+                  a = c^2 \sigma_\psi^2 / s^2, \quad s^2 = c^2 \sigma_\psi^2 + y_{err}^2
+        """
+        at = self._at(rows.f, rows.y, None)
+        known = 0.0 if rows.y_err is None else rows.y_err.square().unsqueeze(2)
+        log_factor, lowest = torch.zeros_like(self.y_noise), (_FLOOR * rows.y.std(1) / self.y_noise).log()
+        for _ in range(_STEPS):
+            own = at.variance * (2 * log_factor).exp()[:, None, None]
+            variance = own + known
+            part, scaled = own / variance, at.squares / variance
+            terms = -0.5 * (scaled + variance.log()).sum(-1)
+            weights = rows.weighted(terms).softmax(-1).unsqueeze(-1)
+            slopes = part * (scaled - 1)
+            mean = (weights * slopes).sum(2)
+            bends = 2 * part * (1 - part) * (scaled - 1) - 2 * part.square() * scaled
+            bend = ((weights * (bends + slopes.square())).sum(2) - mean.square()).mean(1)
+            bend = (-bend).clamp_min(_LEAST_BEND)
+            step = (mean.mean(1) / bend).clamp(-_STRIDE, _STRIDE)
+            log_factor = torch.maximum(log_factor + step, lowest)
+            if step.abs().max() < _CLOSE:
+                break
+        return log_factor.exp(), (bend * rows.n_rows).rsqrt()
+
+    def _decide(self, seen: Outputs, unseen: Outputs) -> None:
+        """Keep the head where unseen labels are more probable than with the best constant, by a standard error."""
+        constant = self.with_state(self.state | {"share": torch.zeros_like(self.share)}).copy()
+        constant.y_noise.mul_(constant._factor(seen, unseen))  # noqa: SLF001
+        of_rows = self._log_densities(unseen) - constant._log_densities(unseen)  # noqa: SLF001
+        gain, error = of_rows.mean(1, keepdim=True), of_rows.std(1, keepdim=True) / unseen.n_rows**0.5
+        kept = (gain > error) & (self.share > 0)
+        self._decided = True
+        self.gain.copy_(gain)
+        self.share.mul_(kept)
+        self.y_noise.copy_(torch.where(kept, self.y_noise, constant.y_noise))
+
+    def _log_densities(self, rows: Outputs) -> Tensor:
+        """The logarithm of the density of each row: `S x rows`."""
+        return log_mean_exp(rows.weighted(self.log_density(rows.f, rows.y, rows.y_err)), dim=-1)
+
+    def _describe(self, seen: Outputs) -> None:
+        """The range and the root mean square of sigma over the rows, at the zetas that explain their labels."""
+        n_y = self.y_noise.shape[1]
+        weights = seen.weighted(self.log_density(seen.f, seen.y, seen.y_err)).softmax(-1).unsqueeze(-1)
+        h = (weights * (self.share[:, None, None] * seen.f[..., n_y:]).clamp(-_WIDEST, _WIDEST)).sum(2)
+        ends = torch.tensor(_RANGE, dtype=h.dtype, device=h.device)
+        self.limits.copy_(h.quantile(ends, dim=1).transpose(0, 1).flatten(1))
+        self.typical.copy_((2 * h).exp().mean(1).sqrt())
+
+
+class _At(NamedTuple):
+    """Squared residuals, s^2, the share of sigma^2 in it, and the slope of log sigma with respect to h."""
+
+    squares: Tensor
+    variance: Tensor
+    part: Tensor
+    slope: Tensor
