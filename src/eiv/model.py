@@ -258,17 +258,22 @@ class FittedModel:
         """The mean of f, its epistemic and aleatoric uncertainty, `rows x n_y`, and draws, `n x rows x n_y`."""
         moments = np.empty((3, len(x), self.n_outputs))
         kept: list[Array] = []
-        shift, scale = self.y_scaler.shift, self.y_scaler.scale
+        shift, scale, own = self.y_scaler.shift, self.y_scaler.scale, self._f_outputs
         # TF32 would change f by 1/2,000 of its value, more than some uncertainties; for training it is good enough.
         with matmul_precision(posterior.parameters[0].device, "float32"):
             for rows, inputs in self._chunks(x, errors, sampler.chunk_rows, posterior):
                 found, draws = sampler.sample(inputs, keep)
-                moments[:, rows] = torch.stack([found.mean, found.epistemic, found.aleatoric]).cpu().numpy()
+                moments[:, rows] = torch.stack([found.mean, found.epistemic, found.aleatoric])[..., own].cpu().numpy()
                 if draws is not None:
-                    kept.append(draws.cpu().numpy() * scale + shift)
+                    kept.append(draws[..., own].cpu().numpy() * scale + shift)
         _check_finite(moments)
         epistemic, aleatoric = np.sqrt(np.maximum(moments[1:], 0)) * scale
         return moments[0] * scale + shift, epistemic, aleatoric, np.concatenate(kept, axis=1) if keep else None
+
+    @property
+    def _f_outputs(self) -> slice:
+        """Which outputs of the networks are f."""
+        return self.likelihood.f_outputs(self.n_outputs)
 
     def _shares(self, x: Array, errors: Array, n_theta: int, n_zeta: int) -> Array:
         """The share of each feature in the aleatoric variance, `rows x n_y x n_x`; NaN where there is no error."""
@@ -277,7 +282,7 @@ class FittedModel:
             sampler = BudgetSampler(self.posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
             with matmul_precision(self.posterior.parameters[0].device, "float32"):
                 for rows, inputs in self._chunks(x, errors, sampler.chunk_rows, self.posterior):
-                    shares[rows] = sampler.shares(inputs).cpu().numpy()
+                    shares[rows] = sampler.shares(inputs)[:, self._f_outputs].cpu().numpy()
         return shares
 
     def _chunks(

@@ -49,7 +49,7 @@ class StudentT(Likelihood):
         scale, residuals = self.of_rows(y_err).unsqueeze(2), y.unsqueeze(2) - f
         return (self.FREEDOM + 1) * residuals / (self.FREEDOM * scale.square() + residuals.square())
 
-    def whitened(self, slopes, y_err=None):
+    def whitened(self, slopes, f, y_err=None):
         root = ((self.FREEDOM + 1) / (self.FREEDOM + 3)) ** 0.5 / self.of_rows(y_err)
         return slopes * root.to(slopes.dtype).unsqueeze(3)
 

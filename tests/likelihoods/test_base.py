@@ -1,5 +1,6 @@
 """What every likelihood has: what is derived from its density, against autograd and against what is written by hand."""
 
+import numpy as np
 import pytest
 import torch
 from numpy.polynomial.hermite_e import hermegauss
@@ -8,6 +9,7 @@ from student_t import StudentT
 from torch import nn
 from torch.distributions import StudentT as TorchStudentT
 
+from eiv import EiVRegressor
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaNormal
@@ -178,7 +180,8 @@ def test_whitened_slopes_hold_the_expected_square_of_the_score(make, known):
     scores = likelihood.score(f, likelihood.draw(f, streams(), y_err)[:, :, 0], y_err)[:, :, 0]
     found = scores.mT @ scores / n_labels
     known_of_one = None if y_err is None else y_err[:, :1]
-    whitened = likelihood.whitened(torch.eye(N_OUTPUTS, dtype=F64).expand(S, 1, -1, -1), known_of_one)[:, 0]
+    slopes = torch.eye(N_OUTPUTS, dtype=F64).expand(S, 1, -1, -1)
+    whitened = likelihood.whitened(slopes, f[:, :1, 0], known_of_one)[:, 0]
     expected = whitened.mT @ whitened
     scale = expected.diagonal(dim1=1, dim2=2).sqrt()
     assert ((found - expected).abs() < 5 * (2 / n_labels) ** 0.5 * scale[:, :, None] * scale[:, None]).all()
@@ -191,7 +194,7 @@ def test_the_information_is_that_of_a_fine_sum(make, known):
     likelihood = make(state)
     grid = torch.linspace(-60, 60, 60_001, dtype=F64)
     slopes = torch.randn(S, N_ROWS, N_OUTPUTS, 4, dtype=F64)
-    found = likelihood.whitened(slopes, y_err)
+    found = likelihood.whitened(slopes, torch.zeros(S, N_ROWS, N_OUTPUTS, dtype=F64), y_err)
     for j in range(N_OUTPUTS):
         y = torch.zeros(S, N_ROWS, N_OUTPUTS, dtype=F64)
         f = torch.zeros(S, N_ROWS, len(grid), N_OUTPUTS, dtype=F64)
@@ -206,8 +209,8 @@ def test_the_information_is_that_of_a_fine_sum(make, known):
 def test_slopes_keep_their_precision():
     """The information is summed in float64 where the networks are float32."""
     for make in (StudentT, NormalLikelihood):
-        state, *_ = numbers(torch.float32)
-        assert make(state).whitened(torch.ones(S, N_ROWS, N_OUTPUTS, 2, dtype=F64)).dtype == F64
+        state, f, *_ = numbers(torch.float32)
+        assert make(state).whitened(torch.ones(S, N_ROWS, N_OUTPUTS, 2, dtype=F64), f[:, :, 0]).dtype == F64
 
 
 @both
@@ -412,3 +415,48 @@ def test_the_diagnostics_ask_the_likelihood(make):
     ratio = (-(log_p[:, None] - log_p).abs()).exp()
     expected = (pairs * (1 + ratio) ** 2 / (1 + ratio.square())).sum().item()
     assert found == pytest.approx(expected, abs=0.016)
+
+
+class SecondHead(StudentT):
+    """A network with a second output for each column of labels, which stand first and which labels do not see."""
+
+    @classmethod
+    def width(cls, n_y):
+        return 2 * n_y
+
+    @classmethod
+    def f_outputs(cls, n_y):
+        return slice(n_y, 2 * n_y)
+
+    def log_density(self, f, y, y_err=None):
+        return super().log_density(self.own(f), y, y_err)
+
+    def score(self, f, y, y_err=None):
+        return nn.functional.pad(super().score(self.own(f), y, y_err), (f.shape[-1] // 2, 0))
+
+    def whitened(self, slopes, f, y_err=None):
+        return super().whitened(slopes[:, :, slopes.shape[2] // 2 :], f, y_err)
+
+    def draw(self, f, streams, y_err=None):
+        return super().draw(self.own(f), streams, y_err)
+
+    @staticmethod
+    def own(f):
+        return f[..., f.shape[-1] // 2 :]
+
+
+@pytest.mark.parametrize("x_err", [None, 0.1])
+def test_a_network_may_have_more_outputs_than_labels_have_columns(x_err, tmp_path):
+    X = np.linspace(-1, 1, 60)[:, None]
+    y = np.column_stack([3 + 2 * X[:, 0], 5 - X[:, 0]])
+    model = EiVRegressor(x_err, likelihood=SecondHead, hidden_units=8, epochs=40, n_theta=10, random_state=0).fit(X, y)
+    assert model.posterior_.stack.n_outputs == 4
+    p = model.predict_distribution(X, X_err=0.0, budget=True)
+    zeta = torch.tensor((X - model.model_.x_scaler.shift) / model.model_.x_scaler.scale).expand(1, -1, -1)
+    outputs = model.model_.for_predictions().mean(zeta)[0, :, 2:].numpy()
+    scaler = model.model_.y_scaler
+    np.testing.assert_allclose(p.mean, outputs * scaler.scale + scaler.shift)
+    assert p.draws.shape[1:] == p.shares.shape[:2] == y.shape
+    model.save(tmp_path / "model.eiv")
+    again = EiVRegressor.load(tmp_path / "model.eiv", likelihood=SecondHead)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))

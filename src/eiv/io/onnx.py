@@ -180,6 +180,9 @@ def _network(graph: _Graph, model: FittedModel, values: str) -> str:
                 mask = graph.input(f"mask_{i + 1}", _dtype(model), f"rows_or_1_of_mask_{i + 1}", width)
                 values = graph.add("Mul", values, mask)
     values = graph.add("Add", values, change) if change else values
+    if stack.n_outputs > model.n_outputs:
+        own = model.likelihood.f_outputs(model.n_outputs)
+        values = graph.part(values, 1, own.start or 0, own.stop)
     scaled = graph.add("Mul", graph.cast(values, np.float64), graph.constant(model.y_scaler.scale))
     return graph.add("Add", scaled, graph.constant(model.y_scaler.shift))
 
@@ -219,7 +222,7 @@ def _weights(graph: _Graph, model: FittedModel) -> tuple[list[tuple[str, str]], 
         root = posterior.kept["root"]
         moved = graph.add("MatMul", of_network(root), noise("weights", root.shape[2:]))
         n_head = posterior.n_head_weights
-        of_head = graph.add("Reshape", graph.part(moved, 0, 0, n_head), graph.constant((model.n_outputs, -1)))
+        of_head = graph.add("Reshape", graph.part(moved, 0, 0, n_head), graph.constant((posterior.stack.n_outputs, -1)))
         if isinstance(posterior, LinearisedLaplace):
             moves = _moves_of_hidden_layers(graph, posterior, graph.part(moved, 0, n_head, None), of_network)
         moves[f"{posterior.head}.weight"] = graph.part(of_head, 1, 0, -1)

@@ -31,7 +31,8 @@ class Likelihood(ABC):
 
     Its fitted quantities, such as sigma_y, are its `state`: tensors with the axis S first. `renew` changes them in
     place, because recorded training steps read them. Shapes: f is `S x B x L x n_y`, y and its known errors are
-    `S x B x n_y`.
+    `S x B x n_y`. A network may have more outputs than y has columns (`width`), such as one that says how labels
+    scatter; `f` then stands for all of them, except where a prediction takes f itself (`f_outputs`).
 
     A likelihood of your own has to define the abstract methods. The other methods follow from them by eq. (mcloss), and
     may be overridden for speed.
@@ -60,6 +61,16 @@ class Likelihood(ABC):
         `y_noise` is known.
         """
 
+    @classmethod
+    def width(cls, n_y: int) -> int:
+        """How many outputs the network has for `n_y` columns of labels."""
+        return n_y
+
+    @classmethod
+    def f_outputs(cls, n_y: int) -> slice:
+        """Which outputs of the network are f itself; the first `n_y`, which are all where `width` says no more."""
+        return slice(n_y)
+
     @property
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
@@ -78,10 +89,12 @@ class Likelihood(ABC):
         """The slope of `log_density` with respect to f, `S x B x L x n_y`."""
 
     @abstractmethod
-    def whitened(self, slopes: Tensor, y_err: Tensor | None = None) -> Tensor:
+    def whitened(self, slopes: Tensor, f: Tensor, y_err: Tensor | None = None) -> Tensor:
         r"""Slopes J of f, `S x B x n_y x n_w`, times a root R of the Fisher information of a label about f.
 
         .. math:: R^T J, \qquad R R^T = E_y \big[ \nabla_f \log p(y | f) \, \nabla_f \log p(y | f)^T \big]
+
+        `f`, `S x B x n_y`, is where the slopes are taken. The result has the dtype of the slopes.
         """
 
     @abstractmethod
@@ -107,7 +120,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def draw(self, f: Tensor, streams: Streams, y_err: Tensor | None = None) -> Tensor:
-        """Draw a label for each value of f, in the shape of f."""
+        """Draw a label for each f, `S x B x L x n_y`."""
 
     def renew(
         self,

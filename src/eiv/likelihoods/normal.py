@@ -82,7 +82,7 @@ class NormalLikelihood(Likelihood):
         """The slope (y - f) / sigma_y^2, `S x B x L x n_y`."""
         return (y.unsqueeze(2) - f) * self._inverse_of_draws(y_err).square()
 
-    def whitened(self, slopes: Tensor, y_err: Tensor | None = None) -> Tensor:
+    def whitened(self, slopes: Tensor, f: Tensor, y_err: Tensor | None = None) -> Tensor:
         """The slopes divided by sigma_y."""
         noise = self.noise(y_err)
         return slopes / (noise.unsqueeze(1) if noise.ndim == 2 else noise).to(slopes.dtype).unsqueeze(3)

@@ -229,8 +229,9 @@ class LastLayerLaplace(PointPosterior):
 
     def _information(self, x: Tensor, likelihood: Likelihood, y_err: Tensor | None) -> Tensor:
         """The Fisher information in rows with exact inputs `S x B x n_x`, in float64: `S x n_w x n_w`."""
-        slopes = self._slopes_by_output(self._features(x.unsqueeze(1))).double()
-        scaled = likelihood.whitened(slopes, y_err)
+        features = self._features(x.unsqueeze(1))
+        f = torch.matmul(features.last, self._head().mT).squeeze(1)
+        scaled = likelihood.whitened(self._slopes_by_output(features).double(), f, y_err)
         found: Tensor = torch.einsum("sbjp,sbjq->spq", scaled, scaled)
         return found
 

@@ -364,10 +364,16 @@ def _likelihood(members: Sequence[_Member]) -> Likelihood:
 
 def new_likelihood(settings: Settings, y_noise: Tensor) -> Likelihood:
     """The likelihood of networks, one of ours by its name or the user's own, with this noise, `S x n_y`."""
-    kind = LIKELIHOODS[settings.likelihood] if isinstance(settings.likelihood, str) else settings.likelihood
     rule = NOISE_RULES[settings.y_noise] if isinstance(settings.y_noise, str) else settings.y_noise
-    likelihood: Likelihood = kind.start(y_noise, rule if isinstance(rule, NoiseRule) else None)
-    return likelihood
+    return likelihood_of(settings).start(y_noise, rule if isinstance(rule, NoiseRule) else None)
+
+
+def likelihood_of(settings: Settings) -> type[Likelihood]:
+    """The likelihood: one of ours by its name, or the user's own."""
+    kind: type[Likelihood] = (
+        LIKELIHOODS[settings.likelihood] if isinstance(settings.likelihood, str) else settings.likelihood
+    )
+    return kind
 
 
 def _schedule(settings: Settings, n_rows: int) -> Schedule:
@@ -398,12 +404,13 @@ def _n_held_out(share: float, n_rows: int) -> int:
 def new_posterior(
     settings: Settings,
     n_inputs: int,
-    n_outputs: int,
+    n_y: int,
     seeds: Sequence[SeedSequence],
     device: torch.device,
     weight_penalty: float | Tensor | None = None,
 ) -> WeightPosterior:
     """The weight posterior of fresh networks with these seeds; `weight_penalty`, `S`, where it is not the settings'."""
+    n_outputs = likelihood_of(settings).width(n_y)
 
     def build() -> nn.Module:
         if settings.module is not None:

@@ -240,7 +240,7 @@ def _finish(
     if not posterior.depends_on_noise or not likelihood.splits_error or judged is learned:
         return likelihood
     for _ in range(_SPLITS):
-        epistemic = _epistemic(posterior, judged.inputs, streams)
+        epistemic = _epistemic(posterior, judged.inputs, streams)[..., likelihood.f_outputs(judged.y.shape[-1])]
         likelihood = likelihood.split(posterior, learned, judged, epistemic, draws, streams)
         posterior.finish(learned, likelihood, draws, streams)
     return likelihood

@@ -25,7 +25,7 @@ from eiv.likelihoods import Likelihood, NormalLikelihood
 from eiv.model import FittedModel, Names, Record
 from eiv.posteriors import WeightPosterior
 from eiv.scaling import Scaler
-from eiv.training.fitting import device_of, network_of, new_likelihood, new_posterior
+from eiv.training.fitting import device_of, likelihood_of, network_of, new_likelihood, new_posterior
 from eiv.training.settings import SETTINGS, Settings, settings_for
 
 OWN = ("module", "posterior", "input_prior", "y_noise", "likelihood")  # settings that can be the user's own code
@@ -250,7 +250,7 @@ def _check_network(settings: Settings, n_x: int, n_y: int, n_networks: int, save
     if settings.network == "paper" and 2 * (settings.n_hidden + 1) != len(saved):
         raise ValueError(f"n_hidden is {settings.n_hidden}, but there are weights of {len(saved) / 2:g} layers")
     with torch.device("meta"):
-        network = network_of(settings, n_x, n_y)
+        network = network_of(settings, n_x, likelihood_of(settings).width(n_y))
     expected = {name: (n_networks, *value.shape) for name, value in network.named_parameters()}
     if expected != {name: value.shape for name, value in saved.items()}:
         raise ValueError("its weights do not have the sizes that its settings require")
