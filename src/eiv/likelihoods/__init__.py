@@ -1,6 +1,7 @@
 """Likelihoods, and rules for the noise sigma_y."""
 
 from eiv.likelihoods.base import Likelihood
+from eiv.likelihoods.categorical import CategoricalLikelihood
 from eiv.likelihoods.labels import Labels, NormalLabels
 from eiv.likelihoods.noise import NOISE_RULES, ByBound, ByError, NoiseRule
 from eiv.likelihoods.normal import NormalLikelihood
@@ -10,6 +11,7 @@ __all__ = [
     "NOISE_RULES",
     "ByBound",
     "ByError",
+    "CategoricalLikelihood",
     "Labels",
     "Likelihood",
     "NoiseRule",
@@ -17,5 +19,8 @@ __all__ = [
     "NormalLikelihood",
 ]
 
-LIKELIHOODS: dict[str, type[Likelihood]] = {"normal": NormalLikelihood}
+LIKELIHOODS: dict[str, type[Likelihood]] = {
+    "normal": NormalLikelihood,
+    "categorical": CategoricalLikelihood,  # of eiv.EiVClassifier
+}
 """Likelihoods that a user can ask for by name."""

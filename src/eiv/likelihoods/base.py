@@ -40,6 +40,7 @@ class Likelihood(ABC):
     Attributes:
         is_fixed: whether nothing of it is fitted.
         splits_error: whether `split` finds the state again after training, given the epistemic uncertainty.
+        has_units: whether labels are measured in a unit, so that training may standardise them; classes are not.
 
     Examples:
         >>> from eiv.likelihoods import NormalLikelihood
@@ -51,6 +52,7 @@ class Likelihood(ABC):
 
     is_fixed: bool = True
     splits_error: bool = False
+    has_units: bool = True
 
     @classmethod
     @abstractmethod
