@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import nn
 
@@ -351,10 +350,6 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         v.check_numeric("X", X)
         check_labels(y)
         x, labels = named(X, None, validate_data, self, X, y, dtype=np.float64, ensure_min_samples=2)
-        try:
-            check_classification_targets(labels)
-        except ValueError as error:
-            raise ValueError(f"y: {error} eiv.EiVRegressor takes labels that are numbers.") from error
         columns, classes = one_column_per_class(labels)
         features = getattr(self, "feature_names_in_", None)
         names = Names(None if features is None else tuple(map(str, features)), has_columns=True, classes=classes)

@@ -59,7 +59,7 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
             "n": model.n_outputs,
             "names": _listed(model.names.outputs),
             "columns": model.names.has_columns,
-            "classes": _encoded_classes(model.names.classes),
+            **_encoded_classes(model.names.classes),
         },
         "seed": model.seed,
         "n_networks": model.n_networks,
@@ -112,7 +112,7 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
         _words(header["features"]["names"], n_x),
         _words(header["outputs"]["names"], n_y),
         header["outputs"]["columns"],
-        _classes(header["outputs"].get("classes"), n_y),  # older files have none
+        _classes(header["outputs"].get("classes"), n_y),
     )
     if (names.classes is None) != likelihood_of(settings).has_units:
         raise ValueError("its likelihood and its classes do not go together")
@@ -378,17 +378,17 @@ def _try_prior(model: FittedModel) -> None:
     model.zeta_posterior(model.x_scaler.shift[None], error[None], like.device, like.dtype)
 
 
-def _encoded_classes(classes: NDArray[Any] | None) -> dict[str, Any] | None:
-    """Classes as words, numbers or truth values, with their NumPy type."""
+def _encoded_classes(classes: NDArray[Any] | None) -> dict[str, Any]:
+    """Classes as words, numbers or truth values, with their NumPy type; nothing where labels are numbers."""
     if classes is None:
-        return None
+        return {}
     values = classes.tolist()
     if not all(isinstance(value, str | int | float) for value in values):
         raise ValueError(
             f"y: a model file cannot hold classes of type {type(values[0]).__name__}; words, whole numbers and truth "
             "values can be saved."
         )
-    return {"type": "O" if classes.dtype == object else classes.dtype.str, "values": values}
+    return {"classes": {"type": "O" if classes.dtype == object else classes.dtype.str, "values": values}}
 
 
 def _classes(encoded: Any, n: int) -> NDArray[Any] | None:
