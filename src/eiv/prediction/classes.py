@@ -14,7 +14,7 @@ from torch import Tensor
 from eiv.engine import memory
 from eiv.engine.pooling import pooled
 from eiv.engine.workers import run_tasks
-from eiv.inputs.nodes import nodes_of_rule
+from eiv.inputs.nodes import nearest_nodes, nodes_of_rule
 from eiv.inputs.zeta import ZetaPosterior
 from eiv.posteriors import WeightDraw
 from eiv.prediction.result import is_unlike
@@ -95,10 +95,13 @@ def _entropy(p: Tensor) -> Tensor:
 class ClassSampler(BlockSampler):
     r"""Draws of the probabilities of classes, each of all thetas at each of the same zetas.
 
-    .. math:: p_{kq} = \mathrm{softmax}\, f_{\theta_k}(\zeta_q), \qquad k = 1 \dots K, \quad q = 1 \dots G L
+    .. math:: p_{kq} = \mathrm{softmax}\, f_{\theta_k}(\zeta_q), \qquad k = 1 \dots K, \quad q = 1 \dots Q
 
     The entropy of a mean over few zetas is too small. Thetas are therefore not in blocks with few zetas each, as for
     moments. The zetas of a row are nodes of a rule, the same for every seed, and are matched to the posterior of zeta.
+    Where the family knows the mean of f over theta in closed form, there are Q = G L nodes, and the deviation of f under
+    a theta is that at the nearest of G nodes, as for `BlockSampler`. For other families Q is 2 G, since each theta takes
+    a pass through the network at each of them.
 
     Args are those of `BlockSampler`.
 
@@ -119,23 +122,33 @@ class ClassSampler(BlockSampler):
     def rows_at_once(self) -> int:
         """How many rows fit in a fixed amount of memory."""
         stack = self.posterior.stack
-        per_row = stack.n_networks * self._n_thetas * self.n_blocks * self.n_zeta * stack.n_outputs
+        per_row = stack.n_networks * self._n_thetas * self._n_nodes * stack.n_outputs
         return max(1, memory.DRAWS[self.posterior.parameters[0].device.type] // per_row)
 
     @property
     def _n_thetas(self) -> int:
         return self.n_blocks * self.thetas_per_block
 
+    @property
+    def _n_nodes(self) -> int:
+        return self.n_blocks * (self.n_zeta if self.posterior.in_closed_form else min(2, self.n_zeta))
+
     def entropies(self, inputs: ZetaPosterior) -> Entropies:
         """The probabilities and the parts of their entropy for `inputs`, `rows x n_x`, in float64."""
+        thetas, like = self._thetas(slice(None)), inputs.mean
         if self.n_zeta == 1:  # exact inputs
-            zeta, weights = inputs.mean.unsqueeze(0), inputs.mean.new_ones(1, len(inputs.mean))
-        else:
-            rule = nodes_of_rule(self.n_blocks * self.n_zeta, self._n_base(inputs))
-            zeta, weights = self._nodes(inputs, rule.to(inputs.mean))
-        thetas = self._thetas(slice(None))
+            p = self._probabilities(thetas, like.unsqueeze(0))
+            return entropies(p, torch.ones(1, len(like), dtype=p.dtype, device=p.device), self.pool)
+        rule = nodes_of_rule(self._n_nodes, self._n_base(inputs))
+        zeta, weights = self._nodes(inputs, rule.to(like))
         tasks = [partial(self._probabilities, thetas, some) for some in zeta.split(_NODES_OF_TASK)]
-        p = torch.cat(run_tasks(tasks, inputs.mean.device), dim=2)
+        if self.posterior.in_closed_form:
+            coarse = nodes_of_rule(self.n_blocks, rule.shape[1])
+            near = nearest_nodes(rule, coarse)
+            at, _ = self._nodes(inputs, coarse.to(like))
+            tasks = [partial(self._near, thetas, *pair) for pair in zip(at, zeta[near], strict=True)]
+            weights = weights[near.flatten()]
+        p = torch.cat(run_tasks(tasks, like.device), dim=2)
         return entropies(p, weights.double(), self.pool)
 
     @torch.no_grad()
@@ -145,6 +158,17 @@ class ClassSampler(BlockSampler):
         f = self.posterior.evaluate(thetas, shared)
         by_zeta: Tensor = f.double().softmax(-1).unflatten(2, zeta.shape[:2])
         return by_zeta
+
+    @torch.no_grad()
+    def _near(self, thetas: WeightDraw, at: Tensor, zeta: Tensor) -> Tensor:
+        """The same with the deviations from the mean over theta as they are at `at`, `rows x n_x`."""
+        n_networks = self.posterior.stack.n_networks
+        f = self.posterior.evaluate(thetas, at.expand(n_networks, self._n_thetas, -1, -1)).double()  # S x K x rows x C
+        together = torch.cat([at.unsqueeze(0), zeta])
+        mean = self.posterior.mean(together.flatten(0, 1).expand(n_networks, -1, -1)).double()
+        mean = mean.unflatten(1, together.shape[:2]).unsqueeze(1)
+        near: Tensor = (mean[:, :, 1:] + (f.unsqueeze(2) - mean[:, :, :1])).softmax(-1)
+        return near
 
 
 @dataclass(frozen=True, eq=False, repr=False)
