@@ -65,7 +65,7 @@ def test_pandas_tables_and_categories():
     labels = pd.Series(pd.Categorical.from_codes(codes, ["low", "middle", "high"], ordered=True))
     model = EiVClassifier({"b": 0.0, "a": 0.1}, **FAST).fit(frame, labels)
     found = model.predict_distribution(frame).to_frame()
-    assert list(found)[:7] == ["P(high)", "P(low)", "P(middle)", "class", "label", "aleatoric", "epistemic"]
+    assert list(found)[:7] == ["P(high)", "P(low)", "P(middle)", "predicted", "label", "aleatoric", "epistemic"]
     assert found.index.equals(frame.index)
 
 
@@ -147,7 +147,7 @@ def test_a_class_unseen_at_fit_cannot_be_scored():
 
 def test_arguments_without_meaning_for_classes():
     X, y = table()
-    with pytest.raises(ValueError, match="network: 'cosine' .* not for classes"):
+    with pytest.raises(ValueError, match=r"network: 'cosine' .* not for classes"):
         EiVClassifier(0.1, network="cosine").fit(X, y)
     assert EiVClassifier(0.1, network="auto", **FAST).fit(X, y).settings_.network == "paper"
     with pytest.raises(ValueError, match="EiVClassifier"):

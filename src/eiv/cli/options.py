@@ -41,6 +41,7 @@ class FitOptions:
     """The options of `eiv fit`."""
 
     target: str | None = None
+    classes: bool = False
     x_err: list[str] = field(default_factory=list)
     y_err: str | None = None
     feature: list[str] = field(default_factory=list)

@@ -99,9 +99,9 @@ class ClassSampler(BlockSampler):
 
     The entropy of a mean over few zetas is too small. Thetas are therefore not in blocks with few zetas each, as for
     moments. The zetas of a row are nodes of a rule, the same for every seed, and are matched to the posterior of zeta.
-    Where the family knows the mean of f over theta in closed form, there are Q = G L nodes, and the deviation of f under
-    a theta is that at the nearest of G nodes, as for `BlockSampler`. For other families Q is 2 G, since each theta takes
-    a pass through the network at each of them.
+    Where the family knows the mean of f over theta in closed form, there are Q = G L nodes, and the deviation of f
+    under a theta is that at the nearest of G nodes, as for `BlockSampler`. For other families Q is 2 G, since each
+    theta takes a pass through the network at each of them.
 
     Args are those of `BlockSampler`.
 
@@ -197,7 +197,7 @@ class ClassPrediction:
         >>> p.entropy.round(4), p.predicted
         (array([0.6931]), array(['no'], dtype='<U3'))
         >>> list(p.to_frame())
-        ['P(no)', 'P(yes)', 'class', 'label', 'aleatoric', 'epistemic']
+        ['P(no)', 'P(yes)', 'predicted', 'label', 'aleatoric', 'epistemic']
 
     """
 
@@ -239,7 +239,7 @@ class ClassPrediction:
         columns: dict[str, Any] = {
             f"P({name})": own for name, own in zip(self.classes.tolist(), self.probabilities.T, strict=True)
         }
-        columns["class"] = self.predicted
+        columns["predicted"] = self.predicted
         columns |= {name: getattr(self, name) for name in ("label", "aleatoric", "epistemic")}
         of_rows = {} if self.unlike is None else {"likeness": self.likeness, "unlike": self.unlike}
         return pd.DataFrame(columns | of_rows, index=self.index)
