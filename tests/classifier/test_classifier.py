@@ -8,6 +8,7 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 from eiv import EiVClassifier, EiVRegressor, ModelFileError, UnlikeRowsWarning
 from eiv.io.modelfile import read_header
 from eiv.posteriors import FAMILIES
+from forging import forged
 
 # Short fits. scikit-learn's tolerance is 1e-7 for a row alone and among others, so that draws need float64.
 PAPER = {"hidden_units": 16, "n_hidden": 2, "epochs": 30, "learning_rate": 5e-3, "n_theta": 4, "weight_penalty": 0.1}
@@ -172,3 +173,25 @@ def test_classes_that_json_cannot_hold_cannot_be_saved(tmp_path):
     model = EiVClassifier(0.1, **FAST).fit(X, np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[D]")[y])
     with pytest.raises(ValueError, match="classes of type date"):
         model.save(tmp_path / "model.eiv")
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        {"type": "<U3", "values": ["a", "b"]},
+        {"type": "<U3", "values": ["a", "b", "b"]},
+        {"type": "<U3", "values": ["a", "b", None]},
+        {"type": "V4", "values": ["a", "b", "c"]},
+        {"type": "no type", "values": ["a", "b", "c"]},
+        {"type": "<i8", "values": [1, 2, 10**30]},
+        {"values": ["a", "b", "c"]},
+        None,
+    ],
+)
+def test_forged_classes_are_refused(classes, tmp_path):
+    X, y = table()
+    path = tmp_path / "model.eiv"
+    EiVClassifier(0.1, **FAST | {"epochs": 1}).fit(X, y).save(path)
+    path.write_bytes(forged(path.read_bytes(), lambda inner, header: inner["outputs"].update(classes=classes)))
+    with pytest.raises(ModelFileError):
+        EiVClassifier.load(tmp_path / "model.eiv")

@@ -105,4 +105,3 @@ def test_tables_with_added_errors(load):
     of_label = np.eye(y.max() + 1)[y]
     assert log_loss(ours, of_label) < log_loss(ignoring, of_label)
     assert calibration_error(ours, y) < 2 * np.sqrt(10 / len(y)) / 3
-

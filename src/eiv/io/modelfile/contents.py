@@ -402,7 +402,7 @@ def _classes(encoded: Any, n: int) -> NDArray[Any] | None:
         raise ValueError("its classes must be words, numbers or truth values")
     if n < 2 or len(values) != n or len(set(values)) != n:
         raise ValueError(f"it must hold {n} different classes")
-    return np.array(values, dtype=kind)
+    return np.array(values, dtype="U" if np.dtype(kind).kind == "U" else kind)  # a forged width takes no memory
 
 
 def _words(values: Any, n: int) -> tuple[str, ...] | None:
