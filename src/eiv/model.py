@@ -254,7 +254,7 @@ class FittedModel:
         """
         assert self.names.classes is not None
         errors, n_theta, n_zeta = self._taken(errors, n_draws)
-        posterior = self.for_predictions()
+        posterior = self.posterior.in_double()  # rows alone and together then have the same probabilities
         sampler = ClassSampler(posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
         found = np.empty((len(x), self.n_outputs + 3))
         with matmul_precision(posterior.parameters[0].device, "float32"):

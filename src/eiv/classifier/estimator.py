@@ -27,6 +27,8 @@ from eiv.training.fitting import Table
 __all__ = ["EiVClassifier"]
 
 Array = NDArray[np.float64]
+# Laplace's approximation leaves probabilities of small tables too uncertain: docs/classes.md.
+_FOR_CLASSES = {"likelihood": "categorical", "posterior": "bernoulli_dropout", "dropout": 0.1}
 
 
 class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
@@ -52,16 +54,16 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         x_err_factor: what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to
             ignore them; 1 by default.
         zeta_draws: how training integrates over the true input; see `eiv.inputs.ZetaDraws`.
-        posterior: the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, "linearised_laplace" by
-            default, or a subclass of `eiv.posteriors.WeightPosterior` of your own.
+        posterior: the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, "bernoulli_dropout" by
+            default, or a subclass of `eiv.posteriors.WeightPosterior` of your own. `docs/classes.md` says why.
         module: a callable `(n_inputs, n_classes) -> torch.nn.Module`, with dropout layers of its own for the dropout
             families, or None for the paper's network.
         network: the kind of network: "paper", hidden layers of leaky ReLU, trained by steps, or "auto" (the default),
             which is that. The cosines of `eiv.EiVRegressor` are for labels that are numbers.
         hidden_units: units of each hidden layer, 128 by default.
         n_hidden: number of hidden layers; 4 by default.
-        dropout: p of the paper's network, for the dropout families; where rates are learned, or weights are normal,
-            what they start from.
+        dropout: p of the paper's network, for the dropout families, 0.1 by default; where rates are learned, or weights
+            are normal, what they start from.
         weight_penalty: 1 / (2 lambda_theta^2), the strength of the prior of the weights; 1 by default.
         epochs: how often training visits each row; by default as often as makes 5,000 steps, ten times at least.
         batch_size: rows of a minibatch; 64 by default, more from 5,000 rows on.
@@ -332,7 +334,8 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
 
     @property
     def _arguments(self) -> dict[str, Any]:
-        return super()._arguments | {"likelihood": "categorical"}
+        given = {name: value for name, value in super()._arguments.items() if value is not None}
+        return dict.fromkeys(super()._arguments) | _FOR_CLASSES | given
 
     def _check_arguments(self) -> None:
         if self.network == "cosine":
