@@ -25,6 +25,8 @@ NAMES = sorted(
 
 def test_the_public_names_are_these():
     assert eiv.__all__ == [
+        "ClassPrediction",
+        "EiVClassifier",
         "EiVRegressor",
         "FlatPrior",
         "LabelErrorWarning",

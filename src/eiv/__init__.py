@@ -1,4 +1,4 @@
-"""Regression for inputs that carry error bars (Errors-in-Variables).
+"""Regression and classification for inputs that carry error bars (Errors-in-Variables).
 
 `import eiv` is fast: torch and scikit-learn are loaded with the first name that needs them.
 """
@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from eiv.classifier import EiVClassifier
     from eiv.inputs import (
         FlatPrior,
         LearnedPrior,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         relative,
     )
     from eiv.io.modelfile import ModelFileError
+    from eiv.prediction.classes import ClassPrediction
     from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
     from eiv.regressor import EiVRegressor, fit_splits
     from eiv.training import TrainingDivergedError
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "ClassPrediction",
+    "EiVClassifier",
     "EiVRegressor",
     "FlatPrior",
     "LabelErrorWarning",
@@ -47,6 +51,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ClassPrediction": "eiv.prediction.classes",
+    "EiVClassifier": "eiv.classifier",
     "EiVRegressor": "eiv.regressor",
     "FlatPrior": "eiv.inputs",
     "LabelErrorWarning": "eiv.prediction.result",

@@ -22,8 +22,9 @@ from eiv.inputs.own import standardised
 from eiv.likelihoods import Likelihood
 from eiv.likelihoods.base import OtherOutputs
 from eiv.posteriors import WeightPosterior
-from eiv.prediction import Prediction
+from eiv.prediction import ClassPrediction, Prediction
 from eiv.prediction.budget import BudgetSampler
+from eiv.prediction.classes import ClassSampler
 from eiv.prediction.sampling import BlockSampler, FunctionSampler, LiteralSampler
 from eiv.scaling import Scaler
 from eiv.training.settings import Settings
@@ -47,6 +48,7 @@ class Names:
         features: those of X if it was a pandas table, else None.
         outputs: those of y if it was a pandas table, else None.
         has_columns: whether y had a second axis.
+        classes: the classes in the order of the networks' outputs, where labels are classes.
 
     Examples:
         >>> Names(features=("length", "temperature")).has_columns
@@ -57,6 +59,7 @@ class Names:
     features: tuple[str, ...] | None = None
     outputs: tuple[str, ...] | None = None
     has_columns: bool = False
+    classes: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -213,9 +216,7 @@ class FittedModel:
             A `Prediction`.
 
         """
-        n_theta, n_zeta = n_draws or (self.settings.n_theta, min(self.settings.n_zeta or MOST_ZETAS, MOST_ZETAS))
-        errors = times(errors, self.settings.x_err_factor)
-        n_zeta = n_zeta if errors.any() else 1
+        errors, n_theta, n_zeta = self._taken(errors, n_draws)
         posterior = self.for_predictions()
         sampler: FunctionSampler = SAMPLERS[method](posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
         n_values = n_theta * self.n_networks * n_zeta * len(x) * self.n_outputs
@@ -248,6 +249,41 @@ class FittedModel:
             likeness=likeness,
             unlike_below=None if self.cloud is None else self.cloud.level,
         )
+
+    def predict_classes(
+        self, x: Array, errors: Array, *, n_draws: tuple[int, int] | None = None, index: Any = None
+    ) -> ClassPrediction:
+        """The probabilities of classes, and the parts of their entropy, for rows that have been checked.
+
+        The arguments are those of `predict`.
+        """
+        assert self.names.classes is not None
+        errors, n_theta, n_zeta = self._taken(errors, n_draws)
+        posterior = self.posterior.in_double()  # rows alone and together then have the same probabilities
+        sampler = ClassSampler(posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
+        found = np.empty((len(x), self.n_outputs + 3))
+        with matmul_precision(posterior.parameters[0].device, "float32"):
+            for rows, inputs in self._chunks(x, errors, sampler.rows_at_once, posterior):
+                p, *parts = sampler.entropies(inputs)
+                found[rows] = torch.cat([p, torch.stack(parts, dim=1)], dim=1).cpu().numpy()
+        _check_finite(found[None])
+        label, aleatoric, epistemic = found[:, self.n_outputs :].T
+        return ClassPrediction(
+            probabilities=found[:, : self.n_outputs],
+            classes=self.names.classes,
+            label=label,
+            aleatoric=aleatoric,
+            epistemic=epistemic,
+            index=index,
+            likeness=None if self.cloud is None else self.cloud.likeness(x, errors),
+            unlike_below=None if self.cloud is None else self.cloud.level,
+        )
+
+    def _taken(self, errors: Array, n_draws: tuple[int, int] | None) -> tuple[Array, int, int]:
+        """The errors of x that a prediction takes, the number of thetas per network, and of zetas per block."""
+        n_theta, n_zeta = n_draws or (self.settings.n_theta, min(self.settings.n_zeta or MOST_ZETAS, MOST_ZETAS))
+        taken = times(errors, self.settings.x_err_factor)
+        return taken, n_theta, n_zeta if taken.any() else 1
 
     def draw_zeta(self, x: Array, errors: Array, n_draws: int, random: np.random.Generator) -> Array:
         """Draw true inputs given the measured ones, in the units of X: `n_draws x rows x n_x`."""

@@ -12,7 +12,7 @@ import pytest
 import torch
 from sklearn.exceptions import NotFittedError
 
-from eiv import EiVRegressor, MixturePrior, NormalPrior
+from eiv import EiVClassifier, EiVRegressor, MixturePrior, NormalPrior
 from eiv.engine.streams import Purpose, Streams, network_seeds
 from eiv.posteriors import FAMILIES, BernoulliDropout, MeanField, PointPosterior, Theta
 from eiv.validation import option
@@ -227,3 +227,18 @@ def test_the_documented_way_gives_our_prediction(tmp_path, monkeypatch):
     p = names["model"].predict_distribution(names["x"])
     np.testing.assert_allclose(names["mean"], p.mean, atol=5 * p.std.max() / 200**0.5)
     np.testing.assert_allclose(names["std"], p.std, rtol=0.2)
+
+
+def test_a_model_of_classes_has_probabilities(tmp_path):
+    y = np.where(X[:, 0] > 3, "b", "a")
+    model = EiVClassifier(X_ERR, posterior="last_layer_laplace", **SMALL).fit(X, y)
+    session, said = exported(model, tmp_path)
+    assert said["outputs"]["classes"] == ["a", "b"]
+    n_weights = model.posterior_.n_weights
+    given = {"zeta_mean": X[:5], "zeta_std": np.zeros((1, 2)), "noise": np.zeros((1, 2))}
+    given |= {"network": np.array(1), "noise_of_weights": np.zeros(n_weights, np.float32)}
+    (found,) = session.run(["probabilities"], given)
+    scaler = model.model_.x_scaler
+    zeta = torch.tensor((X[:5] - scaler.shift) / scaler.scale).expand(2, -1, -1)
+    expected = model.model_.for_predictions().mean(zeta)[1].softmax(-1)
+    np.testing.assert_allclose(found, expected, atol=1e-5)

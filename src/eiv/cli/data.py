@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eiv.cli.classes import holds_classes, in_words, labels_of
 from eiv.cli.options import FitOptions
 from eiv.io.tables import ErrorSpec, ErrorTerm, Source, TableError
 from eiv.io.tables.errorspec import about, split_error
@@ -25,11 +26,12 @@ Array = NDArray[np.float64]
 class TrainingTable:
     """The rows to learn from: features `rows x n_x`, target `rows`, errors `n_x` or `rows x n_x`, groups `rows`.
 
-    `y_spec` and `y_err`, `rows`, are the known errors of the target. Both are None where none were given, or 0.
+    The target holds numbers, or with `has_classes` words, whole numbers or truth values. `y_spec` and `y_err`, `rows`,
+    are the known errors of the target. Both are None where none were given, or 0.
     """
 
     X: pd.DataFrame
-    y: Array
+    y: NDArray[Any]
     spec: ErrorSpec
     errors: Array
     y_spec: ErrorSpec | None
@@ -37,6 +39,7 @@ class TrainingTable:
     groups: NDArray[Any] | None
     left_out: Mapping[str, str]
     missing: Missing
+    has_classes: bool = False
 
     @property
     def X_err(self) -> Array | None:  # noqa: N802
@@ -62,15 +65,21 @@ class TrainingTable:
         columns = (*spec.columns, *(y_spec.columns if y_spec else ()))
         groups = () if options.groups is None else (options.groups,)
         rows = read_rows(source, (*features, target, *columns, *groups))
-        numbers = {name: rows.numbers(name) for name in (*features, target)}
-        used = numbers | {name: rows.numbers(name) for name in columns}
+        numbers = {name: rows.numbers(name) for name in features}
+        labels = labels_of(rows, target) if holds_classes(rows, target, options.classes) else None
+        if labels is not None and options.y_err is not None:
+            raise TableError(f"--y-err {options.y_err}: {target!r} holds classes, which have no error bars.")
+        known = rows.numbers(target) if labels is None else labels.as_gaps
+        used = numbers | {target: known} | {name: rows.numbers(name) for name in columns}
         good, missing = usable(used), Missing.of(used)
         missing.check(source, options.drop_missing)
         if good.sum() < 2:
             raise TableError(f"{source.path}: there is one row to learn from, and a fit needs at least two.")
-        X, y = pd.DataFrame({name: numbers[name][good] for name in features}), numbers[target][good]
+        X = pd.DataFrame({name: numbers[name][good] for name in features})
+        y = known[good] if labels is None else labels.taken(good)
         check_spread("X", X.to_numpy(), features)
-        check_spread("y", y[:, None], None)
+        if labels is None:
+            check_spread("y", y[:, None], None)
         spec = spec.with_spreads({name: X[name].std(ddof=0) for name in features})
         errors, y_err = spec.of(rows), None
         if y_spec is not None:
@@ -86,8 +95,9 @@ class TrainingTable:
             groups=None
             if options.groups is None
             else np.asarray([str(cell) for cell in rows.cells[options.groups].to_pylist()])[good],
-            left_out=left_out,
+            left_out=left_out | ({} if labels is None else {target: in_words(y)}),
             missing=missing,
+            has_classes=labels is not None,
         )
 
 

@@ -65,7 +65,7 @@ def explain(  # noqa: PLR0913  (a command)
     """
     with interruptible(out, force):
         from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
-        from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
+        from eiv.cli.modeltable import ModelTable, refuse_classes  # noqa: PLC0415
         from eiv.io.tables import open_table  # noqa: PLC0415
         from eiv.report.contributions import Budget  # noqa: PLC0415
         from eiv.report.figures import shortened  # noqa: PLC0415
@@ -80,6 +80,7 @@ def explain(  # noqa: PLR0913  (a command)
                 )
             needs("A picture", "matplotlib", extra="report")
             check_output(out, force, data, model_file)
+        refuse_classes(model_file, "eiv explain")
         table = ModelTable.opened(model_file, open_table(data, separator, decimal), x_err, y_err)
         if out is not None and len(table.outputs) > 1:
             raise ValueError(f"-o: {model_file} has {len(table.outputs)} outputs; a picture shows one only.")

@@ -17,7 +17,7 @@ from eiv.cli.app import app, check_output, console, errors, interruptible, print
 from eiv.io.files import digest_of
 
 if TYPE_CHECKING:
-    from eiv import EiVRegressor
+    from eiv import EiVClassifier, EiVRegressor
     from eiv.cli.data import TrainingTable
     from eiv.cli.options import FitOptions
     from eiv.io.tables import Source
@@ -30,6 +30,12 @@ _LEAST_HELD_OUT = 5  # the fewest held-out rows that are scored
 def fit(  # noqa: PLR0913  (a command)
     data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet or Excel (.xlsx).")],
     target: Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")] = None,
+    classes: Annotated[
+        bool | None,
+        typer.Option(
+            "--classes", help="The target holds classes, though it is a column of whole numbers; text always does."
+        ),
+    ] = None,
     x_err: Annotated[
         list[str] | None,
         typer.Option(
@@ -108,6 +114,7 @@ def fit(  # noqa: PLR0913  (a command)
     """
     given = {
         "target": target,
+        "classes": classes,
         "x_err": x_err,
         "y_err": y_err,
         "feature": feature,
@@ -129,6 +136,7 @@ def fit(  # noqa: PLR0913  (a command)
 
 def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | None, force: bool) -> None:
     from eiv import EiVRegressor  # noqa: PLC0415  (slow to import)
+    from eiv.cli.classfit import fit_classes, show_class_scores  # noqa: PLC0415
     from eiv.cli.data import TrainingTable  # noqa: PLC0415
     from eiv.cli.options import FitOptions  # noqa: PLC0415
     from eiv.io.tables import open_table  # noqa: PLC0415
@@ -142,22 +150,27 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
     source, digest = open_table(data, options.separator, options.decimal), digest_of(data)
     table = TrainingTable.of(source, options)
     _show_table(data, table, options)
-    model = EiVRegressor(
-        x_err=table.errors.tolist() if table.spec.is_constant and not table.spec.is_exact else None,
-        random_state=options.seed,
-        **{"recipe": options.recipe, "likelihood": options.likelihood} | options.settings,
-    )
     train, test = _split(table, options)
     n_fitted = len(train) if not options.refit else len(table.y)
     _show_rows(source, table, n_fitted)
-    final, scored = _fitted(model, table, train, test, options.refit)
-    scores = None if scored is None else _scores(scored, table, test)
+    arguments: dict[str, Any] = {
+        "x_err": table.errors.tolist() if table.spec.is_constant and not table.spec.is_exact else None,
+        "random_state": options.seed,
+        "recipe": options.recipe,
+        **({} if options.likelihood is None else {"likelihood": options.likelihood}),
+    } | options.settings
+    final: EiVRegressor | EiVClassifier
+    if table.has_classes:
+        final, scores = fit_classes(arguments, table, train, test, options.refit)
+    else:
+        final, scored = _fitted(EiVRegressor(**arguments), table, train, test, options.refit)
+        scores = None if scored is None else _scores(scored, table, test)
     notes = {"data": data.name.encode(errors="replace").decode(), "data_sha256": digest} | _notes(
         table, options, scores, n_fitted
     )
     final.save(out, notes)  # before anything more is printed, since printing may fail
     if scores is not None:
-        _show_scores(scores, table)
+        (show_class_scores if table.has_classes else _show_scores)(scores, table)
     if scatter := scatter_sentence(final.model_.likelihood.describe(final.model_.y_scaler.scale, final.model_.pool)):
         console.print(scatter, highlight=False)
     taken = factor_sentence(final.x_err_factor_, final.x_err_factor)
@@ -242,7 +255,7 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
         known = of_target = ""
         if name == options.target:
             known = "" if table.y_spec is None else str(table.y_spec.terms[name])
-            of_target = f"{table.y.std():.4g}"
+            of_target = "" if table.has_classes else f"{table.y.std():.4g}"
         shown.add_row(printable(name), printable(why), printable(known), of_target)
     _add_rest(shown, "columns that are left out", len(table.left_out))
     console.print(shown)
@@ -295,7 +308,7 @@ def _notes(table: TrainingTable, options: FitOptions, scores: dict[str, float] |
         "x_err": table.spec.to_json(),
         **known,
         "spreads": table.spreads,
-        "target_spread": float(table.y.std()),
+        **({} if table.has_classes else {"target_spread": float(table.y.std())}),
         "seed": options.seed,
         "holdout": scores,
     }

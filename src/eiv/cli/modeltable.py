@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from eiv import EiVRegressor, Prediction
+    from eiv import ClassPrediction, EiVClassifier, EiVRegressor, Prediction
     from eiv.cli.data import Missing
     from eiv.cli.labelerrors import LabelErrors
     from eiv.inputs import InputPrior
@@ -31,7 +31,7 @@ class ModelTable:
     not used.
     """
 
-    model: EiVRegressor
+    model: Any  # EiVRegressor or EiVClassifier
     header: Mapping[str, Any]
     source: Source
     features: tuple[str, ...]
@@ -52,14 +52,15 @@ class ModelTable:
         target: str | None = None,
     ) -> ModelTable:
         """Load the model and check that the table has the columns it needs; `target` is the column with the labels."""
-        from eiv import EiVRegressor  # noqa: PLC0415  (slow to import)
+        from eiv import EiVClassifier, EiVRegressor  # noqa: PLC0415  (slow to import)
         from eiv.cli.labelerrors import LabelErrors  # noqa: PLC0415
         from eiv.io.modelfile import read_header  # noqa: PLC0415
         from eiv.io.tables.reading import check_columns  # noqa: PLC0415
         from eiv.report.provenance import output_names  # noqa: PLC0415
 
         header = read_header(model_file)
-        model = EiVRegressor.load(model_file)
+        has_classes = "classes" in header["outputs"]
+        model = (EiVClassifier if has_classes else EiVRegressor).load(model_file)
         named = header["features"]["names"]
         if named is None and len(source.columns) != model.n_features_in_:
             raise ValueError(
@@ -80,8 +81,17 @@ class ModelTable:
             check_columns(source, columns, f"the error of {name!r}; another can be given with --x-err")
         outputs = output_names(header)
         labels = _labels(source, outputs, target) if with_labels else ()
+        if isinstance(model, EiVClassifier):
+            if y_err is not None:
+                raise ValueError(f"--y-err {y_err}: {model_file} predicts classes, which have no error bars.")
+            return cls(model, header, source, features, outputs, spec, (), LabelErrors())
         known = LabelErrors.of(model_file, model, header["notes"], source, features, outputs, labels, y_err)
         return cls(model, header, source, features, outputs, spec, labels, known)
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether the model predicts classes."""
+        return "classes" in self.header["outputs"]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -149,23 +159,33 @@ class ModelTable:
         self, rows: TableRows, good: NDArray[np.bool_], budget: bool = False, input_prior: InputPrior | None = None
     ) -> Prediction:
         """The prediction of the good rows; an error says where in the file they are."""
+        known = self.label_errors.values(rows, good)
+        y_err: Any = 0.0 if known is None else known  # 0: a printed line has said that errors of labels are left out
+        more = {"y_err": y_err, "keep_draws": False, "budget": budget, "input_prior": input_prior}
+        found: Prediction = self._predict(rows, good, more)
+        return found
+
+    def predict_classes(
+        self, rows: TableRows, good: NDArray[np.bool_], input_prior: InputPrior | None = None
+    ) -> ClassPrediction:
+        """The same for a model of classes."""
+        found: ClassPrediction = self._predict(rows, good, {"input_prior": input_prior})
+        return found
+
+    def _predict(self, rows: TableRows, good: NDArray[np.bool_], more: Mapping[str, Any]) -> Any:
         import pandas as pd  # noqa: PLC0415
 
         from eiv import UnlikeRowsWarning  # noqa: PLC0415
 
         X, X_err = self.inputs(rows, good)
         table: Any = pd.DataFrame(X, columns=list(self.features)) if hasattr(self.model, "feature_names_in_") else X
-        known = self.label_errors.values(rows, good)
-        y_err: Any = 0.0 if known is None else known  # 0: a printed line has said that errors of labels are left out
         try:
             with (
                 warnings.catch_warnings(),
                 np.errstate(over="ignore", invalid="ignore"),
             ):  # what is no number is refused
                 warnings.simplefilter("ignore", UnlikeRowsWarning)  # which is said of the whole table
-                return self.model.predict_distribution(
-                    table, X_err=X_err, y_err=y_err, keep_draws=False, budget=budget, input_prior=input_prior
-                )
+                return self.model.predict_distribution(table, X_err=X_err, **more)
         except ValueError as error:
             raise ValueError(f"{self.source.path}, rows from {self.source.place(rows.first)} on: {error}") from error
 
@@ -173,6 +193,17 @@ class ModelTable:
         """A sentence on how to give the errors of labels without a column, where theirs has missing values."""
         is_label_error = any(name in missing.columns for name in self.label_errors.columns)
         return " --y-err VALUE gives an error of labels that needs no column." if is_label_error else ""
+
+
+def refuse_classes(model_file: Path, command: str) -> None:
+    """Raise a ValueError for a model of classes, for commands that know numbers only."""
+    from eiv.io.modelfile import read_header  # noqa: PLC0415
+
+    if "classes" in read_header(model_file)["outputs"]:
+        raise ValueError(
+            f"{model_file} predicts classes, for which there is no `{command}` yet. `eiv predict` writes their "
+            "probabilities and what leaves them open; `eiv info` shows the scores on rows held out."
+        )
 
 
 def _labels(source: Source, outputs: tuple[str, ...], target: str | None) -> tuple[str, ...]:
@@ -205,7 +236,7 @@ def _given_at_fit(model_file: Path, notes: Mapping[str, Any], features: tuple[st
 
 def _errors(
     model_file: Path,
-    model: EiVRegressor,
+    model: EiVRegressor | EiVClassifier,
     spreads: Any,
     kept: ErrorSpec | None,
     source: Source,

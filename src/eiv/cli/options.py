@@ -43,6 +43,7 @@ class FitOptions:
     """The options of `eiv fit`."""
 
     target: str | None = None
+    classes: bool = False
     x_err: list[str] = field(default_factory=list)
     y_err: str | None = None
     feature: list[str] = field(default_factory=list)
@@ -76,8 +77,9 @@ class FitOptions:
         check_seed(options.seed)
         if options.recipe not in RECIPES:
             raise ValueError(f"--recipe must be one of {', '.join(RECIPES)}, got {options.recipe!r}.")
-        if options.likelihood is not None and options.likelihood not in LIKELIHOODS:
-            raise ValueError(f"--likelihood must be one of {', '.join(LIKELIHOODS)}, got {options.likelihood!r}.")
+        known = [name for name, kind in LIKELIHOODS.items() if kind.has_units]
+        if options.likelihood is not None and options.likelihood not in known:
+            raise ValueError(f"--likelihood must be one of {', '.join(known)}, got {options.likelihood!r}.")
         _check_settings(options.settings)
         return options
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from eiv.cli.app import app, check_output, console, errors, interruptible, printable, show_warning
 
 if TYPE_CHECKING:
+    from eiv import ClassPrediction, Prediction
     from eiv.cli.modeltable import ModelTable
     from eiv.inputs import InputPrior
     from eiv.io.tables import TableRows
@@ -72,7 +73,9 @@ def predict(  # noqa: PLR0913  (a command)
     """Predict new rows, each with the components of its uncertainty.
 
     OUT has all columns of the table and its rows in order, then the columns mean, std, epistemic, aleatoric, noise,
-    total, low, high, likeness and unlike. The last is true where a row is unlike the training rows.
+    total, low, high, likeness and unlike. The last is true where a row is unlike the training rows. For a model of
+    classes they are P(NAME) for each class, predicted, the parts label, aleatoric and epistemic of the entropy in nats,
+    likeness and unlike.
     The table may be larger than memory.
     """
     with interruptible(out, force):
@@ -91,7 +94,8 @@ def predict(  # noqa: PLR0913  (a command)
         model_table = ModelTable.opened(model_file, source, x_err, y_err)
         population = None if input_prior is None else Population.of(input_prior, model_table, drop_missing)
         prior = None if population is None else population.prior
-        predictor = Predictor(model_table, level, of, drop_missing, prior)  # type: ignore[arg-type]
+        kind = ClassPredictor if model_table.has_classes else Predictor
+        predictor = kind(model_table, level, of, drop_missing, prior)  # type: ignore[arg-type]
         clash = [name for name in predictor.names(prefix) if name in source.columns]
         if clash:
             raise ValueError(
@@ -154,9 +158,7 @@ class Predictor:
     def names(self, prefix: str) -> list[str]:
         """The names of the new columns; a model from a file of an earlier version says nothing of unlike rows."""
         of_rows = () if self.table.model.model_.cloud is None else _OF_ROWS
-        return [f"{prefix}{label}{part}" for label in self._outputs() for part in _PARTS] + [
-            f"{prefix}{name}" for name in of_rows
-        ]
+        return [f"{prefix}{name}" for name in (*self._parts(), *of_rows)]
 
     def tables(self) -> Iterator[tuple[TableRows, dict[str, Any], int, UnlikeRows]]:
         """Pieces of the table, their predictions by column, how many rows have none, and the unlike ones."""
@@ -170,12 +172,7 @@ class Predictor:
             table["unlike"] = np.full(len(rows), None, dtype=object)  # a truth value that may be missing
         if not good.any():
             return table, UnlikeRows()
-        p = self.table.predict(rows, good, input_prior=self.input_prior)
-        low, high = p.interval(self.level, of=self.of)
-        parts = {name: getattr(p, name) for name in _PARTS[:-2]} | {"low": low, "high": high}
-        for i, label in enumerate(self._outputs()):
-            for name, values in parts.items():
-                table[label + name][good] = values.reshape(len(values), -1)[:, i]
+        p = self._fill(table, rows, good)
         cloud, unlike = self.table.model.model_.cloud, p.unlike
         if cloud is None or unlike is None:
             return table, UnlikeRows()
@@ -187,9 +184,39 @@ class Predictor:
         words = cloud.words(self.table.inputs(rows, good)[0][first], self.table.features)
         return table, UnlikeRows(int(unlike.sum()), f"row {number:,}, {words}")
 
+    def _fill(self, table: dict[str, Any], rows: TableRows, good: NDArray[np.bool_]) -> Prediction | ClassPrediction:
+        """Write the parts of the prediction of the good rows into the columns of `table`."""
+        p = self.table.predict(rows, good, input_prior=self.input_prior)
+        low, high = p.interval(self.level, of=self.of)
+        parts = {name: getattr(p, name) for name in _PARTS[:-2]} | {"low": low, "high": high}
+        for i, label in enumerate(self._outputs()):
+            for name, values in parts.items():
+                table[label + name][good] = values.reshape(len(values), -1)[:, i]
+        return p
+
+    def _parts(self) -> list[str]:
+        """The columns of a prediction."""
+        return [f"{label}{part}" for label in self._outputs() for part in _PARTS]
+
     def _outputs(self) -> list[str]:
         """The prefixes of the new columns for each output: empty for a single output, its name for several."""
         return [""] if len(self.table.outputs) == 1 else [f"{name}_" for name in self.table.outputs]
+
+
+class ClassPredictor(Predictor):
+    """The same for a model of classes: a probability for each, the most probable one, and the parts of the entropy."""
+
+    def _fill(self, table: dict[str, Any], rows: TableRows, good: NDArray[np.bool_]) -> ClassPrediction:
+        p = self.table.predict_classes(rows, good, self.input_prior)
+        found = p.to_frame()
+        table["predicted"] = np.full(len(rows), None, dtype=object)
+        for name in self._parts():
+            table[name][good] = found[name].to_numpy()
+        return p
+
+    def _parts(self) -> list[str]:
+        classes = self.table.header["outputs"]["classes"]["values"]
+        return [f"P({name})" for name in classes] + ["predicted", "label", "aleatoric", "epistemic"]
 
 
 @contextlib.contextmanager

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +20,7 @@ from eiv.inputs.errors import standard_deviations
 __all__ = ["SpreadTest", "SuspiciousErrorWarning", "check_plausible"]
 
 Array = NDArray[np.float64]
+_PACKAGE = Path(__file__).parents[1]
 _IMPOSSIBLE = 1e-3  # a column that is nothing but error is refused once in so many tables
 _UNCLEAR = 0.05  # a column that is nothing but error passes without a warning once in twenty tables
 # Errors up to the spread in a share of the rows, and none elsewhere, flatten a straight line by that share at most
@@ -274,14 +277,12 @@ def _check_spreads(name: str, tests: Mapping[str, _Tests]) -> None:
         f"{name} is beyond the spread of X in {{}}. Errors go with X there, as relative errors, roots of counts and "
         f"errors of filled-in values do, and may be too large on average: the column says little of its true values. "
         f"Check the errors, or drop the column.",
-        depth=6,
     )
     others = {label: test for label, test in tests.items() if not test.impossible}
     _warn_where(
         [_numbers(label, test.most) for label, test in others.items() if test.most.above > _UNCLEAR],
         f"{name} is about as large as the spread of X in {{}}: the true values could all be the same, and the column "
         f"then says nothing of them. Check the units of the error, or drop the column.",
-        depth=6,
     )
     _warn_where(
         [
@@ -291,7 +292,6 @@ def _check_spreads(name: str, tests: Mapping[str, _Tests]) -> None:
         ],
         f"{name} is beyond the spread of X in some rows of {{}}. Such rows count as missing; check the units of their "
         f"errors where that is not meant.",
-        depth=6,
     )
 
 
@@ -325,7 +325,15 @@ def _listed(words: Sequence[str]) -> str:
     return ", ".join(words[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _warn_where(found: Sequence[str], message: str, depth: int = 5) -> None:
-    """Warn with a message that has a place for what was found, if anything was; `fit` is called `depth` frames up."""
+def _warn_where(found: Sequence[str], message: str) -> None:
+    """Warn the caller of the package with a message that has a place for what was found, if anything was."""
     if found:
-        warnings.warn(message.replace("{}", _listed(found)), SuspiciousErrorWarning, stacklevel=depth)
+        warnings.warn(message.replace("{}", _listed(found)), SuspiciousErrorWarning, stacklevel=_frames_to_caller())
+
+
+def _frames_to_caller() -> int:
+    """The `stacklevel`, for the function that asks, of the line outside of the package that led here."""
+    frame, n_frames = inspect.currentframe(), 0
+    while frame is not None and _PACKAGE in Path(frame.f_code.co_filename).parents:
+        frame, n_frames = frame.f_back, n_frames + 1
+    return n_frames

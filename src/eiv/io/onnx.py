@@ -55,7 +55,8 @@ def export_onnx(model: FittedModel, path: str | Path) -> None:
     .. math:: f = f_{\theta(s, \epsilon)}(\zeta), \qquad \zeta = \mathrm{zeta\_mean} + \mathrm{zeta\_std} \cdot e
 
     The file draws no random numbers. The noise e of zeta, the number s of the network and the noise :math:`\epsilon` of
-    theta are inputs; `docs/modelfiles.md` lists them. Inputs and f are in the units of X and y.
+    theta are inputs; `docs/modelfiles.md` lists them. Inputs and f are in the units of X and y. For classes the output
+    is `probabilities`, the softmax of f.
 
     Args:
         model: a fitted model, with the paper's network or a module of your own that is a plain chain of `Linear`,
@@ -92,7 +93,10 @@ def export_onnx(model: FittedModel, path: str | Path) -> None:
         )
     graph = _Graph(onnx)
     f = _network(graph, model, _zeta(graph, model))
-    made = graph.made(f, model.n_outputs)
+    name = "f"
+    if model.names.classes is not None:
+        name, f = "probabilities", graph.add("Softmax", f, axis=-1)
+    made = graph.made(name, f, model.n_outputs)
     onnx.helper.set_model_props(made, {"eiv": json.dumps(_description(model), ensure_ascii=False)})
     onnx.checker.check_model(made)
     write_whole(Path(path), made.SerializeToString())
@@ -130,11 +134,11 @@ class _Graph:
     def cast(self, value: str, dtype: Any) -> str:
         return self.add("Cast", value, to=self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
-    def made(self, f: str, n_outputs: int) -> Any:
-        """The whole model, with f as its output, `rows x n_y`."""
+    def made(self, name: str, value: str, n_outputs: int) -> Any:
+        """The whole model, with `value` as its output `name`, `rows x n_y`."""
         helper = self._onnx.helper
-        self._nodes.append(helper.make_node("Identity", [f], ["f"]))
-        output = helper.make_tensor_value_info("f", self._onnx.TensorProto.DOUBLE, ("rows", n_outputs))
+        self._nodes.append(helper.make_node("Identity", [value], [name]))
+        output = helper.make_tensor_value_info(name, self._onnx.TensorProto.DOUBLE, ("rows", n_outputs))
         graph = helper.make_graph(self._nodes, "eiv", self._inputs, [output], self._constants)
         return helper.make_model(
             graph,
@@ -273,7 +277,8 @@ def _description(model: FittedModel) -> dict[str, Any]:
     return {
         "version": eiv.__version__,
         "features": {"n": int(model.n_features), "names": model.names.features},
-        "outputs": {"n": int(model.n_outputs), "names": model.names.outputs},
+        "outputs": {"n": int(model.n_outputs), "names": model.names.outputs}
+        | ({} if model.names.classes is None else {"classes": model.names.classes.tolist()}),
         "n_networks": model.n_networks,
         "weights": _plain(model.weights),
         "posterior": model.settings.posterior,

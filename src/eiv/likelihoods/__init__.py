@@ -1,6 +1,7 @@
 """Likelihoods, and rules for the noise sigma_y."""
 
 from eiv.likelihoods.base import Likelihood
+from eiv.likelihoods.categorical import CategoricalLikelihood
 from eiv.likelihoods.labels import Labels, NormalLabels
 from eiv.likelihoods.noise import NOISE_RULES, ByBound, ByError, NoiseRule
 from eiv.likelihoods.normal import NormalLikelihood
@@ -14,6 +15,7 @@ __all__ = [
     "NOISE_RULES",
     "ByBound",
     "ByError",
+    "CategoricalLikelihood",
     "Labels",
     "Likelihood",
     "NoiseRule",
@@ -29,5 +31,6 @@ LIKELIHOODS: dict[str, type[Likelihood]] = {
     "normal": NormalLikelihood,  # one sigma_y, as in the paper
     "student_t": StudentTLikelihood,  # a few labels far off
     "varying": VaryingLikelihood,  # noise that depends on the true input
+    "categorical": CategoricalLikelihood,  # of eiv.EiVClassifier
 }
 """Likelihoods that a user can ask for by name."""

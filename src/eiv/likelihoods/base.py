@@ -56,6 +56,7 @@ class Likelihood(ABC):
         is_fixed: whether nothing of it is fitted.
         has_tails: whether labels may lie so far off that the middle half of y tells its spread, not all of it.
         splits_error: whether `split` finds the state again after training, given the epistemic uncertainty.
+        has_units: whether labels are measured in a unit, so that training may standardise them; classes are not.
 
     Examples:
         >>> from eiv.likelihoods import NormalLikelihood
@@ -68,6 +69,7 @@ class Likelihood(ABC):
     is_fixed: bool = True
     splits_error: bool = False
     has_tails: bool = False
+    has_units: bool = True
 
     @classmethod
     @abstractmethod

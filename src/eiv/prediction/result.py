@@ -46,6 +46,11 @@ class UnlikeRowsWarning(UserWarning):
     """
 
 
+def is_unlike(likeness: Array | None, level: float | None) -> NDArray[np.bool_] | None:
+    """Which rows have a likeness below a level: `rows`; None where either is not known."""
+    return None if likeness is None or level is None else np.asarray(likeness < level)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
     r"""What is known of f(zeta) and of a label y for each row, eq. (EiV_pred_unc) to eq. (total_unc).
@@ -121,9 +126,7 @@ class Prediction:
             array([False,  True])
 
         """
-        if self.likeness is None or self.unlike_below is None:
-            return None
-        return np.asarray(self.likeness < self.unlike_below)
+        return is_unlike(self.likeness, self.unlike_below)
 
     @property
     def std(self) -> Array:

@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from eiv import validation as v
-from eiv.engine.products import check_precision
+from eiv.estimators import EiVEstimator
+from eiv.estimators.base import named
+from eiv.estimators.population import Population, for_population, warn_of_unlike
 from eiv.inputs import InputPrior, LearnedPrior, RelativeError
-from eiv.inputs.errors import check_x_err, named_errors, times
-from eiv.inputs.plausible import check_plausible, check_plausible_labels
-from eiv.io.modelfile import load_model, save_model
-from eiv.io.onnx import export_onnx
+from eiv.inputs.plausible import check_plausible_labels
 from eiv.likelihoods import Likelihood, NoiseRule
-from eiv.model import MOST_ZETAS, SAMPLERS, FittedModel, Names
+from eiv.model import SAMPLERS, Names
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import Prediction
-from eiv.regressor.population import Population, for_population, warn_of_unlike
 from eiv.training.choosing import fit_models
-from eiv.training.fitting import Spec, Table, device_of, family_of, input_prior_of
+from eiv.training.fitting import Table
 from eiv.training.neighbours import warn_of_missed_curves
-from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
 __all__ = ["EiVRegressor"]
 
 Array = NDArray[np.float64]
 
 
-class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
     r"""Neural network regression for inputs that carry error bars.
 
     .. math:: x = \zeta + \varepsilon_x, \qquad y = f_\theta(\zeta) + \varepsilon_y
@@ -150,8 +146,6 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         (2,)
 
     """
-
-    _constraints: ClassVar[dict[str, v.Constraint]] = {name: each.constraint for name, each in SETTINGS.items()}
 
     def __init__(  # noqa: PLR0913  (an estimator)
         self,
@@ -333,42 +327,6 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             X, X_err, y_err, method=method, keep_draws=keep_draws, budget=budget, input_prior=input_prior
         )
 
-    def draw_zeta(
-        self,
-        X: Any,
-        n_draws: int,
-        X_err: Any = None,
-        random_state: int | None = None,
-        *,
-        input_prior: Population = None,
-    ) -> Array:
-        r"""Draw true inputs given the measured ones, in the units of X: what an exported network is to be evaluated at.
-
-        .. math:: \zeta_{lr} \sim \pi(\zeta | x_r, \sigma_x^2)
-
-        Args:
-            X: `rows x n_x`, the measured inputs.
-            n_draws: L.
-            X_err: the error of these rows, where it differs from that of the fit.
-            random_state: seed.
-            input_prior: of the true inputs of these rows, as for `predict_distribution`.
-
-        Returns:
-            `n_draws x rows x n_x`.
-
-        Examples:
-            >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
-            >>> model = EiVRegressor(0.1, input_prior="mixture", epochs=2).fit(X[:, None], y)
-            >>> model.draw_zeta([[0.0], [1.0]], n_draws=5, random_state=0).shape
-            (5, 2, 1)
-
-        """
-        check_is_fitted(self, "model_")
-        x, errors, _ = self._check_rows(X, X_err)
-        return for_population(self.model_, input_prior).draw_zeta(
-            x, errors, n_draws, np.random.default_rng(random_state)
-        )
-
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_err: Any = None) -> float:
         """The coefficient of determination R^2 of m(x).
 
@@ -397,90 +355,14 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._fitted.n_outputs
 
     @property
-    def settings_(self) -> Settings:
-        """What the fit was made with."""
-        return self._fitted.settings
-
-    @property
-    def x_err_(self) -> Array | None:
-        """The error that prediction takes where none is given."""
-        return self._fitted.x_err
-
-    @property
-    def x_quantiles_(self) -> Array:
-        """Least value, quantiles and greatest value of each feature in the training rows."""
-        return self._fitted.record.x_quantiles
-
-    @property
-    def x_err_factor_(self) -> float:
-        """What stated errors are multiplied by."""
-        return self._fitted.settings.x_err_factor
-
-    @property
-    def x_err_median_(self) -> Array:
-        """The median error of each feature in the training rows."""
-        return self._fitted.record.x_err_median
-
-    @property
     def y_err_median_(self) -> Array:
         """The median known error of training labels."""
         return self._fitted.record.y_err_median
 
     @property
-    def input_prior_(self) -> InputPrior:
-        """The input prior, where it was learned as it was found."""
-        return self._fitted.input_prior
-
-    @property
-    def posterior_(self) -> WeightPosterior:
-        """The fitted weight posterior."""
-        return self._fitted.posterior
-
-    @property
     def y_noise_(self) -> Array:
         """sigma_y in units of y."""
         return self._fitted.y_noise
-
-    @property
-    def loss_curve_(self) -> Array:
-        """The course of eq. (mcloss)."""
-        return self._fitted.record.loss_curve
-
-    @property
-    def zeta_ess_(self) -> float | None:
-        """The effective sample size of the zetas of a row."""
-        return self._fitted.record.zeta_ess
-
-    @property
-    def bound_gap_(self) -> float | None:
-        """The error of the bound because zetas are few, in nats per row."""
-        return self._fitted.record.bound_gap
-
-    @property
-    def _fitted(self) -> FittedModel:
-        if "model_" not in self.__dict__:
-            raise AttributeError(f"This {type(self).__name__} is not fitted yet.")
-        return self.model_
-
-    def save(self, path: str | Path, notes: Mapping[str, Any] | None = None) -> None:
-        """Write the fitted model to one file (safetensors with a JSON header), whole or not at all.
-
-        The same model gives the same bytes. Code of your own, such as a module, a weight posterior or an input prior,
-        is not saved; it has to be given again at load.
-
-        Args:
-            path: the file; one that is there is replaced.
-            notes: what else to keep in its header: numbers, words, lists and mappings of them.
-
-        Examples:
-            >>> import tempfile
-            >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     EiVRegressor(0.1, epochs=2).fit(X[:, None], y).save(f"{folder}/model.eiv")
-
-        """
-        check_is_fitted(self, "model_")
-        save_model(self.model_, path, notes, self._changed_since_fit())
 
     @classmethod
     def load(
@@ -525,32 +407,7 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "y_noise": y_noise,
             "likelihood": likelihood,
         }
-        saved = load_model(path, own)
-        loaded = cls(**saved.model.arguments)
-        loaded.n_features_in_ = saved.model.n_features
-        if saved.model.names.features is not None:
-            loaded.feature_names_in_ = np.array(saved.model.names.features, dtype=object)
-        loaded.model_ = saved.model
-        loaded.set_params(**saved.changed)
-        return loaded
-
-    def export(self, path: str | Path, form: Literal["onnx"] = "onnx") -> None:
-        """Write the networks in a form that other programs run, with all randomness as inputs (see `eiv.io.onnx`).
-
-        Args:
-            path: the file; one that is there is replaced. It is written whole or not at all.
-            form: "onnx", which needs `pip install "eiv[onnx]"`.
-
-        Examples:
-            >>> import tempfile
-            >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     EiVRegressor(0.1, epochs=2).fit(X[:, None], y).export(f"{folder}/model.onnx", "onnx")
-
-        """
-        v.check_option("form", form, ("onnx",))
-        check_is_fitted(self, "model_")
-        export_onnx(self.model_, path)
+        return cls._loaded(path, own)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -567,10 +424,10 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
         v.check_numeric("y", y)
-        x, outputs = _named(
+        x, outputs = named(
             X, y, validate_data, self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
-        outputs = _named(X, y, np.asarray, outputs, dtype=np.float64)
+        outputs = named(X, y, np.asarray, outputs, dtype=np.float64)
         features = getattr(self, "feature_names_in_", None)
         names = Names(
             features=None if features is None else tuple(map(str, features)),
@@ -585,24 +442,10 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         v.check_spread("X", x, features)
         v.check_spread("y", outputs, names.outputs)
         y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape, names.outputs)
-        if X_err is not None:
-            errors = self._errors("X_err", X_err, x.std(0), len(x))
-        else:
-            errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err, x.std(0))
-        if not is_part:
-            name, taken = self._taken("x_err" if X_err is None else "X_err", errors)
-            classical = self.error_model == "classical"
-            check_plausible(name, x, taken, features, classical=classical, constant_left_out=self.standardise)
-            if y_errors is not None:
-                check_plausible_labels(outputs, y_errors, names.outputs)
+        errors = self._errors_at_fit(x, X_err, is_part=is_part)
+        if y_errors is not None and not is_part:
+            check_plausible_labels(outputs, y_errors, names.outputs)
         return Table(x, errors, outputs, y_errors, names)
-
-    def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Array, Any]:
-        """New rows, their errors, and their labels."""
-        v.check_numeric("X", X)
-        index = getattr(X, "index", None) if hasattr(X, "columns") else None
-        x: Array = _named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
-        return x, self._errors_at_predict(X_err, len(x)), index
 
     def _distribution(
         self,
@@ -618,94 +461,11 @@ class EiVRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """What the methods that predict have in common; a warning of it points to who calls these."""
         check_is_fitted(self, "model_")
         v.check_option("method", method, tuple(SAMPLERS))
-        for name in ("n_theta", "n_zeta"):
-            v.check(name, getattr(self, name), self._constraints[name])
         x, errors, index = self._check_rows(X, X_err)
         known = None if y_err is None else v.check_y_err(y_err, (len(x), self.n_outputs_), self.model_.names.outputs)
-        n_draws = self._n_draws
-        if errors.any() and n_draws[1] < 2:
-            raise ValueError("n_zeta must be at least 2 to predict inputs that have errors, got 1.")
+        n_draws = self._draws_for(errors)
         found = for_population(self.model_, input_prior).predict(
             x, errors, known, n_draws=n_draws, method=method, keep_draws=keep_draws, budget=budget, index=index
         )
         warn_of_unlike(self.model_, x, found, stacklevel=3)
         return found
-
-    def _spec(self) -> Spec:
-        return Spec(self.get_params(deep=False), int(check_random_state(self.random_state).randint(2**31)))
-
-    def _changed_since_fit(self) -> dict[str, Any]:
-        fitted = self.model_.arguments
-        return {name: value for name, value in self.get_params(deep=False).items() if value is not fitted.get(name)}
-
-    def _errors(self, name: str, errors: Any, x_spread: Array, n_rows: int | None = None) -> Array:
-        """Checked errors in the order of the features, in one of the forms of `eiv.inputs.errors`."""
-        names = getattr(self, "feature_names_in_", None)
-        if isinstance(errors, RelativeError):
-            return errors.of(x_spread, names)
-        return check_x_err(name, named_errors(name, errors, names), self.n_features_in_, n_rows)
-
-    def _taken(self, name: str, errors: Array) -> tuple[str, Array]:
-        """The errors that the fit takes as those of X, and what to call them."""
-        factor = settings_for(self.get_params(deep=False), n_rows=1).x_err_factor
-        if factor == 1:
-            return name, errors
-        with np.errstate(over="ignore"):
-            return f"{name} times x_err_factor ({factor:g})", np.nan_to_num(times(errors, factor))
-
-    def _check_arguments(self) -> None:
-        for name, constraint in self._constraints.items():
-            v.check(name, getattr(self, name), constraint)
-        if self.module is not None and (not callable(self.module) or isinstance(self.module, nn.Module)):
-            raise TypeError(
-                "module must be a callable (n_inputs, n_outputs) -> torch.nn.Module or None, "
-                f"got {type(self.module).__name__}. A network of fixed shape: module=lambda n_inputs, n_outputs: ..."
-            )
-        arguments = self.get_params(deep=False)
-        check_kind(arguments)
-        settings = settings_for(arguments, n_rows=1)
-        fewest = family_of(settings).fewest_networks
-        if self.n_networks < fewest:
-            raise ValueError(
-                f"n_networks must be {fewest} at least for posterior={settings.posterior!r}, where only networks "
-                f"differ, got {self.n_networks}."
-            )
-        input_prior_of(settings.input_prior, self.error_model)
-        check_precision(self.precision, device_of(self.device), DTYPES[self.dtype])
-
-    @property
-    def _n_draws(self) -> tuple[int, int]:
-        """Draws of the weights, and of the true input for each block of them, that a prediction takes."""
-        n_zeta = self.n_zeta or self.settings_.n_zeta or MOST_ZETAS
-        return self.n_theta or self.settings_.n_theta, min(n_zeta, MOST_ZETAS)
-
-    def _errors_at_predict(self, X_err: Any, n_rows: int) -> Array:
-        if X_err is not None:
-            return self._errors("X_err", X_err, self.model_.record.x_spread, n_rows)
-        if self.x_err_ is None:
-            raise ValueError(
-                "X_err is needed: the model was fitted with an error for each row, so the errors of new rows have to "
-                "be given too (X_err=0 where they are exact)."
-            )
-        return np.asarray(self.x_err_)[None]
-
-
-def _named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Run a check of scikit-learn's or NumPy's, and name the argument in its error."""
-    try:
-        return check(*args, **kwargs)
-    except ValueError as error:
-        if "could not convert string" in str(error):
-            name = "X" if y is None or _holds_text(X) else "y"
-            raise ValueError(f"{name} must hold numbers only: {error}.") from error
-        if str(error).startswith(("Found array with", "Expected 2D array")):
-            raise ValueError(f"X: {error}") from error
-        raise
-
-
-def _holds_text(table: Any) -> bool:
-    try:
-        np.asarray(table, dtype=float)
-    except (TypeError, ValueError):
-        return True
-    return False

@@ -19,6 +19,7 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
     names = header["features"]["names"]
     given_seed = notes.get("seed", header["settings"].get("random_state"))
     noise = ", ".join(f"{value:.4g}" for value in training["y_noise"])
+    classes = header["outputs"].get("classes")
     lines = [
         ("written by", f"{versions} (format {header['format']})"),
         ("features", f"{header['features']['n']}" + (f": {', '.join(names)}" if names else ", without names")),
@@ -44,7 +45,9 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"{training['epochs']} {_unit(header['settings'])}, loss {training['first_loss']:.4g} to "
             f"{training['last_loss']:.4g}",
         ),
-        ("noise of the target", noise + _described(training)),
+        ("classes", ", ".join(map(str, classes["values"])))
+        if classes
+        else ("noise of the target", noise + _described(training)),
         ("settings", _settings(settings_of(header))),
         ("seed", str(header["seed"] if given_seed is None else given_seed)),
     ]

@@ -128,8 +128,9 @@ class _Member:
 
     @classmethod
     def of(cls, spec: Spec, settings: Settings, table: Table, prior: InputPrior) -> _Member:
-        has_tails = likelihood_of(settings).has_tails
-        x_scaler, y_scaler = _scaler(table.x, settings.standardise), _scaler(table.y, settings.standardise, has_tails)
+        kind = likelihood_of(settings)
+        x_scaler = _scaler(table.x, settings.standardise)
+        y_scaler = _scaler(table.y, settings.standardise and kind.has_units, kind.has_tails)
         device, dtype = device_of(settings.device), DTYPES[settings.dtype]
         errors = times(table.x_err, settings.x_err_factor)
         zetas = standardised_zetas(prior, x_scaler, table.x, errors).to(device, dtype)
@@ -209,7 +210,8 @@ def fit_stack(
         return _fit_by_evidence(members, on_progress)
     seeds = [seed for member in members for seed in member.seeds]
     rows = [member.rows for member in members for _ in member.seeds]
-    likelihood, schedule = _likelihood(members), _schedule(settings, len(tables[0].x))
+    likelihood = _likelihood(members)
+    schedule = _schedule(settings, likelihood, len(tables[0].x))
     stop = threading.Event()
 
     def fit_group(posterior: WeightPosterior, group: slice, report: Report | None) -> TrainingResult:
@@ -377,8 +379,8 @@ def likelihood_of(settings: Settings) -> type[Likelihood]:
     return kind
 
 
-def _schedule(settings: Settings, n_rows: int) -> Schedule:
-    is_known = isinstance(settings.y_noise, int | float | np.number)
+def _schedule(settings: Settings, likelihood: Likelihood, n_rows: int) -> Schedule:
+    judges = not likelihood.is_fixed or likelihood.splits_error
     return Schedule(
         epochs=settings.epochs,
         batch_size=settings.batch_size,
@@ -388,7 +390,7 @@ def _schedule(settings: Settings, n_rows: int) -> Schedule:
         renew_every=settings.y_noise_every,
         precision=settings.precision,
         zeta_draws=settings.zeta_draws,
-        held_out=0 if is_known else _n_held_out(settings.held_out, n_rows),
+        held_out=_n_held_out(settings.held_out, n_rows) if judges else 0,
     )
 
 

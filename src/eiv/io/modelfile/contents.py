@@ -55,7 +55,12 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
         "settings": _encoded_settings(model.arguments, arrays, "settings"),
         "changed_since_fit": _encoded_settings(changed, arrays, "changed"),
         "features": {"n": model.n_features, "names": _listed(model.names.features)},
-        "outputs": {"n": model.n_outputs, "names": _listed(model.names.outputs), "columns": model.names.has_columns},
+        "outputs": {
+            "n": model.n_outputs,
+            "names": _listed(model.names.outputs),
+            "columns": model.names.has_columns,
+            **_encoded_classes(model.names.classes),
+        },
         "seed": model.seed,
         "n_networks": model.n_networks,
         "weights": model.weights.tolist(),
@@ -105,8 +110,13 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
     settings = settings_for(arguments, n_rows=1)
     n_x, n_y = header["features"]["n"], header["outputs"]["n"]
     names = Names(
-        _words(header["features"]["names"], n_x), _words(header["outputs"]["names"], n_y), header["outputs"]["columns"]
+        _words(header["features"]["names"], n_x),
+        _words(header["outputs"]["names"], n_y),
+        header["outputs"]["columns"],
+        _classes(header["outputs"].get("classes"), n_y),
     )
+    if (names.classes is None) != likelihood_of(settings).has_units:
+        raise ValueError("its likelihood and its classes do not go together")
     if n_y > 1 and not names.has_columns:
         raise ValueError(f"{n_y} outputs without columns")
     y_scaler, y_noise = _scaler(arrays, "y", n_y), _not_negative(arrays, "y_noise", n_y)
@@ -368,6 +378,33 @@ def _try_prior(model: FittedModel) -> None:
     error = np.ones(model.n_features) if model.x_err is None else model.x_err
     like = model.posterior.parameters[0]
     model.zeta_posterior(model.x_scaler.shift[None], error[None], like.device, like.dtype)
+
+
+def _encoded_classes(classes: NDArray[Any] | None) -> dict[str, Any]:
+    """Classes as words, numbers or truth values, with their NumPy type; nothing where labels are numbers."""
+    if classes is None:
+        return {}
+    values = classes.tolist()
+    if not all(isinstance(value, str | int | float) for value in values):
+        raise ValueError(
+            f"y: a model file cannot hold classes of type {type(values[0]).__name__}; words, whole numbers and truth "
+            "values can be saved."
+        )
+    return {"classes": {"type": "O" if classes.dtype == object else classes.dtype.str, "values": values}}
+
+
+def _classes(encoded: Any, n: int) -> NDArray[Any] | None:
+    """What `_encoded_classes` was given."""
+    if encoded is None:
+        return None
+    kind, values = encoded["type"], encoded["values"]
+    if not isinstance(kind, str) or np.dtype(kind).kind not in "biufUO":
+        raise ValueError(f"{kind!r} is not a type of classes")
+    if not isinstance(values, list) or not all(isinstance(value, str | int | float) for value in values):
+        raise ValueError("its classes must be words, numbers or truth values")
+    if n < 2 or len(values) != n or len(set(values)) != n:
+        raise ValueError(f"it must hold {n} different classes")
+    return np.array(values, dtype="U" if np.dtype(kind).kind == "U" else kind)  # a forged width takes no memory
 
 
 def _words(values: Any, n: int) -> tuple[str, ...] | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eiv.inputs import InputPrior
 from eiv.model import FittedModel
-from eiv.prediction import Prediction, UnlikeRowsWarning
+from eiv.prediction import ClassPrediction, Prediction, UnlikeRowsWarning
 from eiv.training.fitting import input_prior_of
 
 Population = Literal["flat"] | InputPrior | None
@@ -38,7 +38,9 @@ def for_population(model: FittedModel, input_prior: Population) -> FittedModel:
     return replace(model, input_prior=prior)
 
 
-def warn_of_unlike(model: FittedModel, x: NDArray[np.float64], found: Prediction, stacklevel: int) -> None:
+def warn_of_unlike(
+    model: FittedModel, x: NDArray[np.float64], found: Prediction | ClassPrediction, stacklevel: int
+) -> None:
     """Warn where more than a tenth of the rows `x` are unlike the training rows; `stacklevel` as in `warnings.warn`."""
     cloud, unlike = model.cloud, found.unlike
     if cloud is None or unlike is None or unlike.mean() <= _MANY_UNLIKE:

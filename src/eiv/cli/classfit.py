@@ -1,0 +1,78 @@
+"""`eiv fit` for a target of classes: the model, and its scores on held-out rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from eiv import EiVClassifier
+from eiv.cli.app import console
+
+if TYPE_CHECKING:
+    from eiv.cli.data import TrainingTable
+
+_LEAST_PROBABILITY = 1e-15  # in a log-loss, as scikit-learn has it for float64
+
+
+def fit_classes(
+    arguments: Mapping[str, Any],
+    table: TrainingTable,
+    train: NDArray[np.intp],
+    test: NDArray[np.intp],
+    refit: bool,
+) -> tuple[EiVClassifier, dict[str, float] | None]:
+    """The model to save, and the scores of one that was not fitted to the held-out rows; None without those."""
+    known = EiVClassifier().get_params()
+    for name in arguments:
+        if name not in known:
+            raise ValueError(f"{name!r} is not a setting of a model of classes; these are: {', '.join(known)}.")
+
+    def fitted(rows: NDArray[np.intp]) -> EiVClassifier:
+        errors = None if table.X_err is None else table.X_err[rows]
+        return EiVClassifier(**arguments).fit(table.X.iloc[rows], table.y[rows], X_err=errors)
+
+    first = fitted(train)
+    if not len(test):
+        return first, None
+    scores = _scores(first, table, train, test)
+    return fitted(np.arange(len(table.y))) if refit else first, scores
+
+
+def _scores(
+    model: EiVClassifier, table: TrainingTable, train: NDArray[np.intp], test: NDArray[np.intp]
+) -> dict[str, float]:
+    """The scores on held-out rows; a class that is in these rows alone has no probability."""
+    p = model.predict_distribution(table.X.iloc[test], X_err=None if table.X_err is None else table.X_err[test])
+    y = table.y[test]
+    shares = np.mean(table.y[train][:, None] == model.classes_, axis=0)
+    return {
+        "rows": len(test),
+        "accuracy": float(np.mean(p.predicted == y)),
+        "log_loss": _log_loss(p.probabilities, y, model.classes_),
+        "log_loss_of_shares": _log_loss(np.tile(shares, (len(y), 1)), y, model.classes_),
+        **{name: float(np.mean(getattr(p, name))) for name in ("label", "aleatoric", "epistemic")},
+    }
+
+
+def _log_loss(probabilities: NDArray[np.float64], y: NDArray[Any], classes: NDArray[Any]) -> float:
+    of_label = (probabilities * (y[:, None] == classes)).sum(1)
+    return float(-np.log(np.maximum(of_label, _LEAST_PROBABILITY)).mean())
+
+
+def show_class_scores(scores: Mapping[str, float], table: TrainingTable) -> None:
+    """Print the scores."""
+    shown = Table(title=f"On {scores['rows']:,.0f} rows that were held out", title_justify="left", show_header=False)
+    shown.add_column("")
+    shown.add_column("", justify="right")
+    shown.add_row("rows whose class is the most probable one", f"{100 * scores['accuracy']:.1f} %")
+    shown.add_row("log-loss, in nats", f"{scores['log_loss']:.4g}")
+    shown.add_row("the same for always predicting the shares of the classes", f"{scores['log_loss_of_shares']:.4g}")
+    shown.add_row("entropy of a prediction", f"{sum(scores[name] for name in ('label', 'aleatoric', 'epistemic')):.4g}")
+    shown.add_row("  from the weights (epistemic)", f"{scores['epistemic']:.4g}")
+    shown.add_row("  from the input errors (aleatoric)", f"{scores['aleatoric']:.4g}")
+    shown.add_row("  from classes that overlap (label)", f"{scores['label']:.4g}")
+    console.print(shown)

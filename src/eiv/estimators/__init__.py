@@ -1,0 +1,5 @@
+"""What the estimators share."""
+
+from eiv.estimators.base import EiVEstimator
+
+__all__ = ["EiVEstimator"]

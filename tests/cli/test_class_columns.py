@@ -1,0 +1,109 @@
+"""A target of classes: `eiv fit` says what it understood, `eiv predict` writes probabilities, the others refuse."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from commands import QUICK, rows
+from eiv import EiVClassifier
+from eiv.io.modelfile import read_header
+
+FIT = ("--drop", "id", "--drop", "batch", "--drop", "mass", "--x-err", "length=0.1", "--x-err", "temp=temp_err")
+
+
+def with_classes(name="kind", labels=("small", "large")):
+    table = rows()
+    table[name] = np.asarray(labels)[(table["mass"] > 0).astype(int)]
+    return table
+
+
+def test_a_column_of_text_is_one_of_classes(folder, run):
+    with_classes().to_csv("c.csv", index=False)
+    status, out, _ = run("fit", "c.csv", "--target", "kind", *FIT, *QUICK, "-o", "c.eiv")
+    assert status == 0
+    assert "2 classes: large" in out
+    for words in ("most probable", "log-loss", "epistemic", "aleatoric", "classes that overlap"):
+        assert words in out
+    header = read_header("c.eiv")
+    assert header["outputs"]["classes"]["values"] == ["large", "small"]
+    assert set(header["notes"]["holdout"]) >= {"rows", "accuracy", "log_loss"}
+    status, out, _ = run("info", "c.eiv")
+    assert status == 0
+    assert "large, small" in out
+    assert "noise of the target" not in out
+    status, out, _ = run("predict", "c.eiv", "c.csv", "-o", "p.csv")
+    assert status == 0
+    found = pd.read_csv("p.csv")
+    new = ["P(large)", "P(small)", "predicted", "label", "aleatoric", "epistemic", "likeness", "unlike"]
+    assert list(found)[-8:] == new
+    model, table = EiVClassifier.load("c.eiv"), rows()
+    p = model.predict_distribution(table[["length", "temp"]], X_err=np.column_stack([[0.1] * 80, table["temp_err"]]))
+    np.testing.assert_allclose(found[["P(large)", "P(small)"]], p.probabilities, atol=1e-9)
+    np.testing.assert_allclose(found[["label", "aleatoric", "epistemic"]].sum(axis=1), p.entropy, atol=1e-9)
+    assert found["predicted"].tolist() == p.predicted.tolist()
+
+
+def test_whole_numbers_are_classes_where_it_is_asked_for(folder, run):
+    with_classes("code", (3, 7)).to_csv("c.csv", index=False)
+    status, out, _ = run("fit", "c.csv", "--target", "code", *FIT, *QUICK, "-o", "n.eiv")
+    assert status == 0
+    assert "classes" not in out
+    status, out, _ = run("fit", "c.csv", "--target", "code", "--classes", *FIT, *QUICK, "-o", "c.eiv")
+    assert status == 0
+    assert "2 classes: 3 (" in out
+    assert EiVClassifier.load("c.eiv").classes_.tolist() == [3, 7]
+    status, _, err = run("fit", "c.csv", "--target", "temp", "--classes", "--drop", "id", *QUICK, "-o", "d.eiv")
+    assert status == 2
+    assert "'temp' holds numbers with decimals" in err
+
+
+def test_truth_values_and_gaps_of_a_parquet_table(folder, run):
+    table = with_classes("is_large", (False, True)).astype({"is_large": object})
+    table.loc[4, "is_large"] = None
+    table.to_parquet("c.parquet")
+    status, _, err = run("fit", "c.parquet", "--target", "is_large", *FIT, *QUICK, "-o", "c.eiv")
+    assert status == 2
+    assert "1 of 80 rows hold missing or infinite values (column 'is_large': 1 missing" in err
+    status, out, _ = run("fit", "c.parquet", "--target", "is_large", *FIT, *QUICK, "--drop-missing", "-o", "c.eiv")
+    assert status == 0
+    assert "2 classes: False" in out
+    assert run("predict", "c.eiv", "c.parquet", "-o", "p.parquet")[0] == 0
+    assert set(pd.read_parquet("p.parquet")["predicted"]) <= {False, True}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--y-err", "0.1"), "'kind' holds classes, which have no error bars"),
+        (("--set", "y_noise=0.1"), "'y_noise' is not a setting of a model of classes"),
+        (("--set", "network=cosine"), "not for classes"),
+    ],
+)
+def test_what_has_no_meaning_for_classes(folder, run, arguments, words):
+    with_classes().to_csv("c.csv", index=False)
+    status, _, err = run("fit", "c.csv", "--target", "kind", *FIT, *QUICK, *arguments, "-o", "c.eiv")
+    assert status == 2
+    assert words in " ".join(err.split())
+
+
+def test_one_class_and_words_among_numbers_are_refused(folder, run):
+    with_classes(labels=("same", "same")).to_csv("one.csv", index=False)
+    status, _, err = run("fit", "one.csv", "--target", "kind", *FIT, *QUICK, "-o", "c.eiv")
+    assert status == 2
+    assert "y has one class only" in err
+    with_classes(labels=("12", "large")).to_csv("mixed.csv", index=False)
+    status, _, err = run("fit", "mixed.csv", "--target", "kind", *FIT, *QUICK, "-o", "c.eiv")
+    assert status == 2
+    assert "large" in err
+
+
+def test_commands_that_know_numbers_only_say_so(folder, run):
+    with_classes().to_csv("c.csv", index=False)
+    assert run("fit", "c.csv", "--target", "kind", *FIT, *QUICK, "-o", "c.eiv")[0] == 0
+    for command in (("explain", "c.eiv", "c.csv", "--row", "1"), ("report", "c.eiv"), ("report", "c.eiv", "c.csv")):
+        status, _, err = run(*command)
+        assert status == 2
+        assert f"predicts classes, for which there is no `eiv {command[0]}` yet" in " ".join(err.split())
+    status, _, err = run("predict", "c.eiv", "c.csv", "--y-err", "0.1", "-o", "p.csv")
+    assert status == 2
+    assert "have no error bars" in err
