@@ -1,8 +1,9 @@
 """Time of this version over that of another one: `python benchmarks/versions.py COMMIT [--write]`.
 
 Each version runs in a process of its own, with its own copy of `speed.py`; the two take turns, so that whatever else
-the machine does strikes both. Times are those that the processor spent, on one thread. A figure is the median over the
-rounds of the ratio of a turn to its neighbour's, with the standard error of that median.
+the machine does strikes both. Times are those that the processor spent, on one thread, and trainings are five times as
+long as those of `speed.py`, since short ones scatter. A figure is the median over the rounds of the ratio of a turn to
+its neighbour's, with the standard error of that median.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -25,6 +26,7 @@ HERE = Path(__file__).parents[1]
 SERVE = """
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 
 import speed
@@ -43,7 +45,7 @@ speed.seconds = processor_seconds
 for line in sys.stdin:
     task, name, n_networks = line.strip().split(",")
     case = next(case for case in CASES if case.name == name)
-    timer = partial(engine_fit, case, int(n_networks))
+    timer = partial(engine_fit, replace(case, epochs=5 * case.epochs), int(n_networks))
     if task == "prediction":
         timer = predict_timers(case)[f"eiv, {n_networks} network{'s' if n_networks != '1' else ''}"][1]
     timer()  # warms up
@@ -107,7 +109,7 @@ def ratios(new: Version, old: Version, task: str, rounds: int) -> list[float]:
     return found
 
 
-def report(commit: str, rounds: int, console: Console) -> str:
+def report(commit: str, cases: Sequence[str], rounds: int, console: Console) -> str:
     lines = [
         f"Processor time on one thread over that of `{commit}`, {rounds} rounds in turns.",
         "",
@@ -119,11 +121,11 @@ def report(commit: str, rounds: int, console: Console) -> str:
         stack.callback(new.close)
         stack.callback(old.close)
         for task in ("training", "prediction"):
-            for case in CASES:
+            for case in cases:
                 for n_networks in (1, 10):
-                    found = ratios(new, old, f"{task},{case.name},{n_networks}", rounds)
+                    found = ratios(new, old, f"{task},{case},{n_networks}", rounds)
                     error = 1.2533 * statistics.stdev(found) / rounds**0.5  # sqrt(pi / 2): of a median
-                    row = f"| {task}, {case.name} | {n_networks} | {statistics.median(found):.3f} | {error:.3f} |"
+                    row = f"| {task}, {case} | {n_networks} | {statistics.median(found):.3f} | {error:.3f} |"
                     lines.append(row)
                     console.print(row)
     return "\n".join(lines)
@@ -132,10 +134,12 @@ def report(commit: str, rounds: int, console: Console) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("commit", help="the version to compare with")
+    names = [case.name for case in CASES]
+    parser.add_argument("--case", action="append", choices=names, help="a case of speed.py; all if none is given")
     parser.add_argument("--rounds", type=int, default=20, help="turns of each version")
     parser.add_argument("--write", action="store_true", help="renew the table in docs/benchmarks.md")
     arguments = parser.parse_args()
-    text = report(arguments.commit, arguments.rounds, Console())
+    text = report(arguments.commit, arguments.case or names, arguments.rounds, Console())
     if arguments.write:
         renew("versions", text)
 

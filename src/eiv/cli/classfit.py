@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from eiv import EiVClassifier
-from eiv.cli.app import console
+from eiv.cli.app import console, errors
 
 if TYPE_CHECKING:
     from eiv.cli.data import TrainingTable
@@ -32,13 +32,15 @@ def fit_classes(
             raise ValueError(f"{name!r} is not a setting of a model of classes; these are: {', '.join(known)}.")
 
     def fitted(rows: NDArray[np.intp]) -> EiVClassifier:
-        errors = None if table.X_err is None else table.X_err[rows]
-        return EiVClassifier(**arguments).fit(table.X.iloc[rows], table.y[rows], X_err=errors)
+        X_err = None if table.X_err is None else table.X_err[rows]
+        with errors.status(f"learning from {len(rows):,} rows"):
+            return EiVClassifier(**arguments).fit(table.X.iloc[rows], table.y[rows], X_err=X_err)
 
     first = fitted(train)
     if not len(test):
         return first, None
-    scores = _scores(first, table, train, test)
+    with errors.status(f"predicting {len(test):,} rows"):
+        scores = _scores(first, table, train, test)
     return fitted(np.arange(len(table.y))) if refit else first, scores
 
 

@@ -181,7 +181,7 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
 
 def _split(table: TrainingTable, options: FitOptions) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The rows to learn from and those to hold out; the latter are empty where there are too few rows."""
-    from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit  # noqa: PLC0415
+    from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit  # noqa: PLC0415
 
     rows = np.arange(len(table.y))
     n_groups = len(rows) if table.groups is None else len(np.unique(table.groups))
@@ -193,6 +193,10 @@ def _split(table: TrainingTable, options: FitOptions) -> tuple[NDArray[np.intp],
     if math.ceil(options.holdout * n_groups) >= n_groups:
         raise ValueError(left.format(f"none of {n_groups} {'rows' if table.groups is None else 'groups'}"))
     kind = ShuffleSplit if table.groups is None else GroupShuffleSplit
+    if table.has_classes and table.groups is None:
+        sizes = np.unique(table.y, return_counts=True)[1]
+        if sizes.min() > 1 and options.holdout * len(rows) >= len(sizes):  # what a split by shares needs
+            kind = StratifiedShuffleSplit
     splitter = kind(1, test_size=options.holdout, random_state=options.seed)
     train, test = next(splitter.split(table.X, table.y, table.groups))
     if len(train) < 2:
