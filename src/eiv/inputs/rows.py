@@ -40,6 +40,10 @@ class Rows(NamedTuple):
         known = None if self.y_err is None else take_rows(self.y_err, rows)
         return Rows(self.inputs.take(rows), take_rows(self.y, rows), known)
 
+    def with_known(self, error: Tensor) -> Rows:
+        """The same rows with a further known error of their labels, in the shape of `y`."""
+        return self._replace(y_err=error if self.y_err is None else torch.hypot(error, self.y_err))
+
     def between(self, start: int, stop: int) -> Rows:
         """The rows from `start` up to `stop`."""
         known = None if self.y_err is None else self.y_err[:, start:stop]

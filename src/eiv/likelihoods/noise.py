@@ -26,6 +26,7 @@ _ITERATIONS = 20
 _STRIDE = 0.7  # the most that log sigma_y moves in one iteration
 _LEAST_BEND = 0.01  # the least curvature of the bound, as a share of its value if every zeta were known
 _TINY = 1e-30
+_LEAST_SPLIT = 0.5  # the least noise that a split of the held-out error moves towards, as a share of the noise now
 _FLOOR = 1e-4  # the least sigma_y as a share of the spread of y, for networks that interpolate their data
 
 
@@ -274,6 +275,11 @@ def outputs_of(posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams
     labels, f = (torch.cat(parts, dim=1) for parts in zip(*_passes(posterior, some, draws, streams), strict=True))
     errors = None if some.y_err is None else some.y_err.repeat_interleave(_THETAS, 1)
     return Outputs(f, labels, errors, draws.quadrature(y.dtype, y.device), some.y.shape[1])
+
+
+def half_way(now: Tensor, found: Tensor) -> Tensor:
+    """The noise half the way, in logarithm, from what it is to what was found, which counts as half of it at least."""
+    return (now * torch.maximum(found, _LEAST_SPLIT * now)).sqrt()
 
 
 def _evenly_chosen(rows: Rows) -> Rows:

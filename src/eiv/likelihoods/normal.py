@@ -18,14 +18,12 @@ from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods.base import Likelihood
 from eiv.likelihoods.labels import NormalLabels
-from eiv.likelihoods.noise import NoiseRule
+from eiv.likelihoods.noise import NoiseRule, half_way
 
 if TYPE_CHECKING:
     from eiv.posteriors import WeightPosterior
 
 __all__ = ["NormalLikelihood"]
-
-_LEAST_SPLIT = 0.5  # the least value that a split of the held-out error moves sigma_y towards, as a share of sigma_y
 
 
 class NormalLikelihood(Likelihood):
@@ -141,9 +139,9 @@ class NormalLikelihood(Likelihood):
         The epistemic uncertainty counts there as a known error of labels.
         """
         assert self.rule is not None
-        judged = judged._replace(y_err=epistemic if judged.y_err is None else torch.hypot(epistemic, judged.y_err))
+        judged = judged.with_known(epistemic)
         found = self.rule.renewed(self.y_noise, posterior, learned, judged, draws, streams)
-        return type(self)((self.y_noise * torch.maximum(found, _LEAST_SPLIT * self.y_noise)).sqrt(), self.rule)
+        return type(self)(half_way(self.y_noise, found), self.rule)
 
     def terms(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
         """Minus half the squared residuals in units of the noise, summed over the outputs: `S x B x L`."""

@@ -13,7 +13,7 @@ from eiv.engine.pooling import pooled
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods.base import Likelihood
-from eiv.likelihoods.noise import ByBound, NoiseRule
+from eiv.likelihoods.noise import ByBound, NoiseRule, half_way
 from eiv.likelihoods.tailedlabels import StudentTLabels
 from eiv.likelihoods.tails import draw_t, information, tail
 from eiv.likelihoods.tailsearch import LEAST_NU, MOST_NU, renewed_tail
@@ -25,7 +25,6 @@ __all__ = ["StudentTLikelihood"]
 
 _START_NU = 4.0  # what Lange, Little and Taylor, J. Am. Stat. Assoc. 84 (1989) 881, take where nu is not estimated
 _ROUNDING = 1e-5  # of limits in float32
-_LEAST_SPLIT = 0.5  # the least value that a split of the held-out error moves s towards, as a share of s
 
 
 class StudentTLikelihood(Likelihood):
@@ -172,10 +171,9 @@ class StudentTLikelihood(Likelihood):
 
         The epistemic uncertainty counts there as a known error of labels.
         """
-        judged = judged._replace(y_err=epistemic if judged.y_err is None else torch.hypot(epistemic, judged.y_err))
+        judged = judged.with_known(epistemic)
         found = renewed_tail(self.scale, self.nu, posterior, learned, judged, draws, streams, with_nu=False).scale
-        moved = (self.scale * torch.maximum(found, _LEAST_SPLIT * self.scale)).sqrt()
-        return type(self)(moved, self.nu.clone(), self.rule)
+        return type(self)(half_way(self.scale, found), self.nu.clone(), self.rule)
 
     def in_words(self, y_scale: float) -> str:
         """The root mean square of s, and the mean of nu, over networks and outputs."""

@@ -16,7 +16,7 @@ from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods.base import Likelihood, OtherOutputs
 from eiv.likelihoods.labels import Labels, NormalLabels
-from eiv.likelihoods.noise import ByBound, NoiseRule, Outputs, outputs_of, unless_unseen_disagree
+from eiv.likelihoods.noise import ByBound, NoiseRule, Outputs, half_way, outputs_of, unless_unseen_disagree
 from eiv.likelihoods.varyinglabels import VaryingLabels
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ _CLOSED, _OPEN = 0.2, 0.4  # shares of the training up to which noise is constan
 _WIDEST = 6.0  # log sigma is within this of the constant, a factor of 400: a row that is met exactly has no end else
 _STEPS, _STRIDE, _CLOSE = 20, 0.7, 1e-4  # Newton steps of a factor of sigma, the longest of them, and the last
 _LEAST_BEND = 0.02  # one hundredth of the bend if every zeta were known, as for sigma_y
-_LEAST_SPLIT = 0.5  # the least factor that a split of the held-out error moves sigma towards
 _RANGE = (0.005, 0.995)  # quantiles of log sigma over the training rows, beyond which predictions do not go
 _FLOOR = 1e-4  # the least sigma as a share of the spread of y, as for sigma_y
 
@@ -212,10 +211,10 @@ class VaryingLikelihood(Likelihood):
         The epistemic uncertainty counts there as a known error of labels.
         """
         draws = draws or ZetaDraws.of("monte_carlo", 1, learned.inputs)
-        judged = judged._replace(y_err=epistemic if judged.y_err is None else torch.hypot(epistemic, judged.y_err))
+        judged = judged.with_known(epistemic)
         seen, unseen = (outputs_of(posterior, rows, draws, streams) for rows in (learned, judged))
-        factor = self._factor(seen, unseen).clamp_min(_LEAST_SPLIT).sqrt()
-        return self.with_state(self.state | {"y_noise": self.y_noise * factor})
+        found = self.y_noise * self._factor(seen, unseen)
+        return self.with_state(self.state | {"y_noise": half_way(self.y_noise, found)})
 
     def in_words(self, y_scale: float) -> str:
         """The root mean square of sigma over networks and outputs, and the share of the head."""
