@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("commit", help="the version to compare with")
     names = [case.name for case in CASES]
     parser.add_argument("--case", action="append", choices=names, help="a case of speed.py; all if none is given")
-    parser.add_argument("--rounds", type=int, default=20, help="turns of each version")
+    parser.add_argument("--rounds", type=int, default=20, help="turns of each version, two at least")
     parser.add_argument("--write", action="store_true", help="renew the table in docs/benchmarks.md")
     arguments = parser.parse_args()
     text = report(arguments.commit, arguments.case or names, arguments.rounds, Console())

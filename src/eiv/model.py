@@ -218,16 +218,25 @@ class FittedModel:
         """
         errors, n_theta, n_zeta = self._taken(errors, n_draws)
         posterior = self.for_predictions()
-        sampler: FunctionSampler = SAMPLERS[method](posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
+        n_draws, make = (n_theta, n_zeta), SAMPLERS[method]
+        sampler: FunctionSampler = make(posterior, self.n_features, *n_draws, self.seeds, self.pool)
         n_values = n_theta * self.n_networks * n_zeta * len(x) * self.n_outputs
         keep = n_values <= memory.KEPT_DRAWS if keep_draws is None else keep_draws
-        mean, epistemic, aleatoric, draws, others = self._sampled(x, errors, sampler, posterior, keep)
+        moments, drawn = self._sampled(x, errors, sampler, posterior, keep)
+        shift, scale, own = self.y_scaler.shift, self.y_scaler.scale, self._f_outputs
+        mean, draws = moments[0][:, own] * scale + shift, None if drawn is None else drawn[..., own] * scale + shift
+        epistemic, aleatoric = np.sqrt(np.maximum(moments[1:, :, own], 0)) * scale
         shares = self._shares(x, errors, n_theta, n_zeta) if budget else None
-        labels = (
-            self.likelihood.labels(self.y_scaler.scale, mean.shape, y_err, self.pool)
-            if others is None
-            else self.likelihood.labels_at(others, self.y_scaler.scale, y_err, self.pool)
-        )
+        if moments.shape[2] == self.n_outputs:
+            labels = self.likelihood.labels(scale, mean.shape, y_err, self.pool)
+        else:
+            of_networks = [(moments, drawn)]
+            if self.n_networks > 1:  # each alone, since the scales of these outputs are its own
+                alone = zip(posterior.split([1] * self.n_networks), self.seeds, strict=True)
+                samplers = [(make(part, self.n_features, *n_draws, [seed]), part) for part, seed in alone]
+                of_networks = [self._sampled(x, errors, *each, keep=False) for each in samplers]
+            others = [self._others(*each) for each in of_networks]
+            labels = self.likelihood.labels_at(others, scale, mean.shape, y_err, self.pool)
         known_of_fit = self.record.y_err_median
         likeness = None if self.cloud is None else self.cloud.likeness(x, errors)
 
@@ -295,15 +304,13 @@ class FittedModel:
 
     def _sampled(
         self, x: Array, errors: Array, sampler: FunctionSampler, posterior: WeightPosterior, keep: bool
-    ) -> tuple[Array, Array, Array, Array | None, OtherOutputs | None]:
-        """The mean of f, its epistemic and aleatoric uncertainty, `rows x n_y`, draws, `n x rows x n_y`; other outputs.
+    ) -> tuple[Array, Array | None]:
+        """Mean, epistemic and aleatoric variance of all outputs of the networks, in their units, and draws.
 
-        These are None where the networks have none.
+        They are `3 x rows x n` and `n_draws x rows x n`.
         """
-        n_outputs = posterior.stack.n_outputs
-        moments = np.empty((3, len(x), n_outputs))
+        moments = np.empty((3, len(x), posterior.stack.n_outputs))
         kept: list[Array] = []
-        shift, scale, own = self.y_scaler.shift, self.y_scaler.scale, self._f_outputs
         # TF32 would change f by 1/2,000 of its value, more than some uncertainties; for training it is good enough.
         with matmul_precision(posterior.parameters[0].device, "float32"):
             for rows, inputs in self._chunks(x, errors, sampler.chunk_rows, posterior):
@@ -312,15 +319,13 @@ class FittedModel:
                 if draws is not None:
                     kept.append(draws.cpu().numpy())
         _check_finite(moments)
-        all_draws = np.concatenate(kept, axis=1) if keep else None
-        others = None
-        if n_outputs > self.n_outputs:
-            rest = np.delete(np.arange(n_outputs), np.arange(n_outputs)[own])
-            variance = np.maximum(moments[1:, :, rest], 0).sum(0)
-            others = OtherOutputs(moments[0][:, rest], variance, None if all_draws is None else all_draws[..., rest])
-        epistemic, aleatoric = np.sqrt(np.maximum(moments[1:, :, own], 0)) * scale
-        own_draws = None if all_draws is None else all_draws[..., own] * scale + shift
-        return moments[0][:, own] * scale + shift, epistemic, aleatoric, own_draws, others
+        return moments, np.concatenate(kept, axis=1) if keep else None
+
+    def _others(self, moments: Array, draws: Array | None) -> OtherOutputs:
+        """The outputs of a network that are not f."""
+        rest = np.delete(np.arange(moments.shape[2]), np.arange(moments.shape[2])[self._f_outputs])
+        variance = np.maximum(moments[1:, :, rest], 0).sum(0)
+        return OtherOutputs(moments[0][:, rest], variance, None if draws is None else draws[..., rest])
 
     @property
     def _f_outputs(self) -> slice:

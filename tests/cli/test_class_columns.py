@@ -57,6 +57,42 @@ def test_whole_numbers_are_classes_where_it_is_asked_for(folder, run):
     assert "'temp' holds numbers with decimals" in err
 
 
+@pytest.mark.parametrize("word", ["NA", "nan", "None"])
+def test_words_for_missing_values_are_no_class(folder, run, word):
+    table = with_classes()
+    table.loc[[4, 7], "kind"] = word
+    table.to_csv("c.csv", index=False)
+    status, _, err = run("fit", "c.csv", "--target", "kind", *FIT, *QUICK, "-o", "c.eiv")
+    assert status == 2
+    assert "2 missing" in err
+    status, out, _ = run("fit", "c.csv", "--target", "kind", *FIT, *QUICK, "--drop-missing", "-o", "c.eiv")
+    assert status == 0
+    assert "2 classes: large" in out
+
+
+def test_the_only_row_of_a_class_is_learned_from(folder, run):
+    table = with_classes()
+    for seed in range(3):
+        table["kind"] = with_classes()["kind"]
+        table.loc[seed, "kind"] = "odd"
+        table.to_csv("c.csv", index=False)
+        run(
+            "fit",
+            "c.csv",
+            "--target",
+            "kind",
+            *FIT,
+            *QUICK,
+            "--seed",
+            str(seed),
+            "--no-refit",
+            "--force",
+            "-o",
+            "c.eiv",
+        )
+        assert EiVClassifier.load("c.eiv").classes_.tolist() == ["large", "odd", "small"]
+
+
 def test_truth_values_and_gaps_of_a_parquet_table(folder, run):
     table = with_classes("is_large", (False, True)).astype({"is_large": object})
     table.loc[4, "is_large"] = None

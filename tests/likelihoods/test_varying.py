@@ -1,6 +1,7 @@
 """Noise that varies with the true input: density, decision, labels, and fits against maximum likelihood."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -115,11 +116,12 @@ def test_the_noise_of_a_prediction_is_the_mean_square_over_true_inputs():
     likelihood.limits.copy_(torch.tensor([[-2.0, 1.0]]))
     h = 0.2 + 0.3 * np.random.default_rng(0).standard_normal((200_000, 1, 1))
     others = OtherOutputs(np.array([[0.2], [7.0]]), np.array([[0.09], [0.0]]), None)
-    found = likelihood.labels_at(others, np.array([10.0]), np.array([[3.0], [0.0]]))
+    found = likelihood.labels_at([others], np.array([10.0]), (2, 1), np.array([[3.0], [0.0]]))
     np.testing.assert_allclose(found.std[0] ** 2, 25 * np.exp(2 * h).mean() + 9, rtol=0.01)
     np.testing.assert_allclose(found.std[1], 5 * np.e)  # no more than any training row has
     assert found.of_draws is None
-    of_draws = likelihood.labels_at(others._replace(draws=np.array([[[0.0], [9.0]]])), np.array([10.0])).of_draws
+    drawn = others._replace(draws=np.array([[[0.0], [9.0]]]))
+    of_draws = likelihood.labels_at([drawn], np.array([10.0]), (2, 1)).of_draws
     np.testing.assert_allclose(of_draws[0, :, 0], [5.0, 5 * np.e])
 
 
@@ -232,6 +234,22 @@ def test_a_file_holds_the_head_and_its_share(fitted, tmp_path):
     assert "from 0 to 1" in wrong.fault()
     wrong.y_noise.fill_(0.0)
     assert "above zero" in wrong.fault()
+
+
+def test_the_noise_of_pooled_networks_is_that_of_each_by_its_share(fitted):
+    """A network and its copy with twice the noise: noise^2 is the mean of n^2 and 4 n^2, by their shares."""
+    one, X = fitted[4].model_, sine(6, 4, 3)[0]
+    twice = one.likelihood.with_state(one.likelihood.state | {"y_noise": 2 * one.likelihood.y_noise})
+    posterior, likelihood = one.posterior.join([one.posterior]), one.likelihood.join([twice])
+    errors = np.full((1, 1), 0.05)
+    alone = one.predict(X, errors)
+    for weights in ([0.5, 0.5], [0.75, 0.25]):
+        pool = replace(one, posterior=posterior, likelihood=likelihood, weights=np.array(weights))
+        p = pool.predict(X, errors)
+        expected = alone.noise * np.sqrt(weights[0] + 4 * weights[1])
+        np.testing.assert_allclose(p.noise, expected, rtol=1e-6)
+        spread = p.samples(of="label", random_state=0).std(0) ** 2 - p.draws.std(0) ** 2
+        np.testing.assert_allclose(np.sqrt(spread), expected, rtol=0.2)
 
 
 def test_a_noise_that_is_known_or_found_otherwise_is_refused():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.io.tables import TableError
+from eiv.io.tables import MISSING_WORDS, TableError
 
 if TYPE_CHECKING:
     from eiv.io.tables import TableRows
@@ -63,17 +63,17 @@ def in_words(y: NDArray[Any]) -> str:
     classes, counts = np.unique(y, return_counts=True)
     named = [f"{name} ({n:,})" for name, n in zip(classes.tolist(), counts.tolist(), strict=True)]
     rest = [f"and {len(named) - _MOST_NAMED:,} more"] if len(named) > _MOST_NAMED else []
-    return f"target, {len(named)} classes: {', '.join(named[:_MOST_NAMED] + rest)}"
+    return f"target, {len(named)} class{'' if len(named) == 1 else 'es'}: {', '.join(named[:_MOST_NAMED] + rest)}"
 
 
 def _cells(rows: TableRows, column: str) -> list[Any]:
-    """The cells of a column, None where they are empty."""
+    """The cells of a column, None where a value is missing."""
     try:
         cells = rows.cells[column].to_pylist()
     except (ValueError, UnicodeError) as error:  # bytes that are not valid text
         raise TableError(f"{rows.source.path}: column {column!r} cannot be read: {error}.") from error
     cells = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
-    return [None if cell is None or cell == "" or cell != cell else cell for cell in cells]  # noqa: PLR0124
+    return [None if str(cell).lower() in MISSING_WORDS else cell for cell in cells]
 
 
 def _is_number(cell: Any) -> bool:

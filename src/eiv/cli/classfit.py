@@ -65,7 +65,7 @@ def _log_loss(probabilities: NDArray[np.float64], y: NDArray[Any], classes: NDAr
     return float(-np.log(np.maximum(of_label, _LEAST_PROBABILITY)).mean())
 
 
-def show_class_scores(scores: Mapping[str, float], table: TrainingTable) -> None:
+def show_class_scores(scores: Mapping[str, float]) -> None:
     """Print the scores."""
     shown = Table(title=f"On {scores['rows']:,.0f} rows that were held out", title_justify="left", show_header=False)
     shown.add_column("")

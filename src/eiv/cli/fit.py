@@ -170,7 +170,10 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
     )
     final.save(out, notes)  # before anything more is printed, since printing may fail
     if scores is not None:
-        (show_class_scores if table.has_classes else _show_scores)(scores, table)
+        if table.has_classes:
+            show_class_scores(scores)
+        else:
+            _show_scores(scores, table)
     if scatter := scatter_sentence(final.model_.likelihood.describe(final.model_.y_scaler.scale, final.model_.pool)):
         console.print(scatter, highlight=False)
     taken = factor_sentence(final.x_err_factor_, final.x_err_factor)
@@ -193,12 +196,16 @@ def _split(table: TrainingTable, options: FitOptions) -> tuple[NDArray[np.intp],
     if math.ceil(options.holdout * n_groups) >= n_groups:
         raise ValueError(left.format(f"none of {n_groups} {'rows' if table.groups is None else 'groups'}"))
     kind = ShuffleSplit if table.groups is None else GroupShuffleSplit
+    split = rows
     if table.has_classes and table.groups is None:
-        sizes = np.unique(table.y, return_counts=True)[1]
-        if sizes.min() > 1 and options.holdout * len(rows) >= len(sizes):  # what a split by shares needs
+        _, places, sizes = np.unique(table.y, return_inverse=True, return_counts=True)
+        split = rows[sizes[places] > 1]  # the only row of a class is learned from
+        if options.holdout * len(split) >= (sizes > 1).sum() > 1:  # what a split by shares needs
             kind = StratifiedShuffleSplit
     splitter = kind(1, test_size=options.holdout, random_state=options.seed)
-    train, test = next(splitter.split(table.X, table.y, table.groups))
+    _, chosen = next(splitter.split(split, table.y[split], None if table.groups is None else table.groups[split]))
+    test = split[chosen]
+    train = np.setdiff1d(rows, test)
     if len(train) < 2:
         raise ValueError(left.format(f"one of {len(rows)} rows"))
     return np.sort(train), np.sort(test)

@@ -17,15 +17,8 @@ from eiv.io.modelfile.header import check_settings
 from eiv.likelihoods import LIKELIHOODS
 from eiv.training.settings import RECIPES
 
-_NOT_SETTINGS = (
-    "self",
-    "x_err",
-    "recipe",
-    "likelihood",
-    "module",
-    "random_state",
-    "verbose",
-)  # settings that have an option of their own, or cannot be given as text
+_OPTIONS = {"x_err": "--x-err", "recipe": "--recipe", "likelihood": "--likelihood", "random_state": "--seed"}
+_NOT_SETTINGS = ("self", *_OPTIONS, "module", "verbose")  # these have an option, or cannot be given as text
 _LARGEST_CONFIG = 2**20  # bytes
 _MOST_PARTS = 10  # the most parts of a key such as settings.epochs; the memory of tomllib grows with their square
 _STRINGS = (  # strings, which may be parts of keys; one that is never closed ends the parsing
@@ -168,6 +161,8 @@ def _fits(kind: str, value: object) -> bool:
 def _check_settings(settings: Mapping[str, Any]) -> None:
     known = [name for name in inspect.signature(EiVRegressor.__init__).parameters if name not in _NOT_SETTINGS]
     for name in settings:
+        if name in _OPTIONS:
+            raise ValueError(f"{name!r} has an option of its own, {_OPTIONS[name]}.")
         if name not in known:
             raise ValueError(f"{name!r} is not a setting of the model; these are: {', '.join(known)}.")
     check_settings(settings)  # before the table is read

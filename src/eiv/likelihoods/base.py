@@ -25,12 +25,12 @@ __all__ = ["Likelihood"]
 
 
 class OtherOutputs(NamedTuple):
-    """What a prediction knows of the outputs of its networks that are not f, in the units of the networks.
+    """What a prediction knows of the outputs of one network that are not f, in the units of the networks.
 
     Attributes:
         mean: `rows x n`.
         variance: over weights and true inputs, `rows x n`.
-        draws: `n_draws x rows x n`, draw by draw with those of f; None where they are not kept.
+        draws: `n_draws x rows x n`, draw by draw with those of f; None where they are not kept, or networks are pooled.
 
     """
 
@@ -180,13 +180,17 @@ class Likelihood(ABC):
 
     def labels_at(
         self,
-        others: OtherOutputs,
+        others: Sequence[OtherOutputs],
         y_scale: NDArray[np.float64],
+        shape: tuple[int, ...],
         y_err: NDArray[np.float64] | None = None,
         pool: Tensor | None = None,
     ) -> Labels:
-        """As `labels`, for networks with more outputs than f; these are `others`, which may say how labels scatter."""
-        return self.labels(y_scale, others.mean.shape, y_err, pool)
+        """As `labels`, for networks with more outputs than f, which may say how labels scatter.
+
+        `others` has these outputs, for one network after another.
+        """
+        return self.labels(y_scale, shape, y_err, pool)
 
     def terms(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
         """`log_density` up to `constant`: `S x B x L`."""

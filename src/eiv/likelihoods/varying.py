@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -48,8 +49,8 @@ class VaryingLikelihood(Likelihood):
 
     It assumes that noise is normal at each true input and varies smoothly with it. It learns h with the network, and
     sigma_y by the bound. It costs little more time than constant noise. It misses tails, and variation that the errors
-    of x wash out; with few held-out rows it keeps the constant. Where networks are pooled, the means of their log
-    sigma_y and of their g stand for all.
+    of x wash out; with few held-out rows it keeps the constant. Where networks are pooled, quantiles of labels take
+    the noise of a row for all of its draws.
 
     Args:
         y_noise: sigma_y, `S x n_y`.
@@ -144,25 +145,31 @@ class VaryingLikelihood(Likelihood):
 
     def labels_at(
         self,
-        others: OtherOutputs,
+        others: Sequence[OtherOutputs],
         y_scale: NDArray[np.float64],
+        shape: tuple[int, ...],
         y_err: NDArray[np.float64] | None = None,
         pool: Tensor | None = None,
     ) -> VaryingLabels:
         r"""Labels with the noise of each row, and of each draw where there are draws.
 
-        .. math:: \mathrm{noise}^2 = E[\sigma_\psi^2(\zeta) | x] + y_{err}^2, \qquad
+        .. math:: \mathrm{noise}^2 = \sum_s p_s E[\sigma_{\psi_s}^2(\zeta) | x] + y_{err}^2, \qquad
                   E[\sigma_\psi^2] = \sigma_y^2 \exp(2 g m_h + 2 g^2 v_h)
 
-        with mean m and variance v of h, which is taken as normal. log sigma stays within that of the training rows.
+        with mean m and variance v of h, which is taken as normal, and the shares p of the networks. log sigma stays
+        within that of the training rows.
         """
-        share = float(pooled(self.share.double(), pool))
-        base = pooled(self.y_noise.double().log(), pool).cpu().numpy() + np.log(y_scale)
-        low, high = pooled(self.limits.double(), pool).cpu().numpy().reshape(2, -1)
-        log_sigma = base + np.clip(share * others.mean + share**2 * others.variance, low, high)
-        of_draws = None if others.draws is None else np.exp(base + np.clip(share * others.draws, low, high))
-        known = np.zeros_like(log_sigma) if y_err is None else y_err + np.zeros_like(log_sigma)
-        return VaryingLabels(np.exp(log_sigma), known, of_draws)
+        bases = self.y_noise.double().log().cpu().numpy() + np.log(y_scale)
+        limits = self.limits.double().cpu().numpy().reshape(len(bases), 2, -1)
+        shares = self.share.double().cpu().numpy()
+        variances = [
+            np.exp(2 * (base + np.clip(g * each.mean + g**2 * each.variance, *limit)))
+            for each, base, g, limit in zip(others, bases, shares, limits, strict=True)
+        ]
+        sigma = pooled(torch.from_numpy(np.stack(variances)), pool).sqrt().numpy()
+        first = others[0].draws
+        of_draws = None if first is None else np.exp(bases[0] + np.clip(shares[0] * first, *limits[0]))
+        return VaryingLabels(sigma, np.zeros(shape) if y_err is None else y_err + np.zeros(shape), of_draws)
 
     def draw(self, f: Tensor, streams: Streams, y_err: Tensor | None = None) -> Tensor:
         """Labels about f: `S x B x L x n_y`."""
@@ -180,7 +187,12 @@ class VaryingLikelihood(Likelihood):
         streams: Streams,
         is_last: bool,
     ) -> None:
-        """Find sigma_y again, in place, and at the end decide whether the head is kept."""
+        """Find sigma_y again, in place, and at the end decide whether the head is kept.
+
+        While the head is open sigma_y stays as it is: the level of log sigma could else wander between the two.
+        """
+        if not is_last and bool(self.share.any()):
+            return
         draws = draws or ZetaDraws.of("monte_carlo", 1, learned.inputs)  # one zeta per row for exact inputs
         seen = outputs_of(posterior, learned, draws, streams)
         unseen = seen if judged is learned else outputs_of(posterior, judged, draws, streams)
@@ -226,8 +238,8 @@ class VaryingLikelihood(Likelihood):
         gain = float(pooled(self.gain.double(), pool))
         if not bool((self.share > 0).any()):
             return (
-                "normal noise that is the same everywhere: noise that varies makes held-out labels no more probable "
-                f"(by {gain:.2g} nats per row)"
+                "normal noise that is the same everywhere: noise that varies does not make held-out labels more "
+                f"probable by more than the standard error of the gain ({gain:.2g} nats per row)"
             )
         base = pooled(self.y_noise.double().log(), pool).cpu().numpy()
         low, high = np.exp(base + pooled(self.limits.double(), pool).cpu().numpy().reshape(2, -1)) * y_scale

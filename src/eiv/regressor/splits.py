@@ -56,6 +56,8 @@ def fit_splits(
         [(1,), (1,)]
 
     """
+    if not isinstance(model, EiVRegressor):
+        raise TypeError(f"model must be an EiVRegressor, got {type(model).__name__}.")
     models, tables = _of_splits(model, X, y, splits, X_err, y_err)
     sizes, said = sorted({len(table.x) for table in tables}), set[type[Warning]]()
     for done, n_rows in enumerate(sizes):

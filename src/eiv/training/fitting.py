@@ -265,9 +265,12 @@ def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], 
         return on_round
 
     pairs = [(member, seed) for member in members for seed in member.seeds]
-    with training_progress(n_rounds(n_x), y_scale, settings.verbose, on_progress, "rounds") as report:
+    n_steps = n_rounds(n_x, likelihood.is_fixed)
+    with training_progress(n_steps, y_scale, settings.verbose, on_progress, "rounds") as report:
         tasks = [partial(fit, *pair, place, None if place else report) for place, pair in enumerate(pairs)]
         found = iter(run_tasks(tasks, device))
+    if on_progress is not None:
+        on_progress(1.0)  # exact inputs need fewer rounds
     models = []
     for member in members:
         first, *others = [next(found) for _ in member.seeds]

@@ -113,7 +113,9 @@ def _claimed(model: FittedModel, table: Table) -> list[float]:
 
 def _words(model: FittedModel, output: int, noise: float, test: NeighbourTest) -> str:
     of_output = f" of {model.names.outputs[output]}" if model.names.outputs and model.n_outputs > 1 else ""
-    other = "network='paper'" if model.settings.network == "cosine" else "network='cosine' or more epochs"
+    other = "network='paper'" if model.settings.network == "cosine" else "more epochs"
+    if model.settings.network != "cosine" and model.settings.likelihood == "normal":
+        other = "network='cosine' or more epochs"
     return (
         f"sigma_y{of_output} came out at {noise:.3g}, but labels of rows next to each other differ as if it were "
         f"{test.difference:.3g} at most: the fit has missed a curve that the labels show. Check the units of errors of "

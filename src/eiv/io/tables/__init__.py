@@ -5,7 +5,16 @@ from eiv.extras import needs
 needs("eiv.io.tables", "pyarrow", extra="parquet")  # pyarrow reads CSV, too
 
 from eiv.io.tables.errorspec import ErrorSpec, ErrorTerm  # noqa: E402
-from eiv.io.tables.reading import Source, TableError, TableRows, open_table  # noqa: E402
+from eiv.io.tables.reading import MISSING_WORDS, Source, TableError, TableRows, open_table  # noqa: E402
 from eiv.io.tables.writing import TableWriter  # noqa: E402
 
-__all__ = ["ErrorSpec", "ErrorTerm", "Source", "TableError", "TableRows", "TableWriter", "open_table"]
+__all__ = [
+    "MISSING_WORDS",
+    "ErrorSpec",
+    "ErrorTerm",
+    "Source",
+    "TableError",
+    "TableRows",
+    "TableWriter",
+    "open_table",
+]

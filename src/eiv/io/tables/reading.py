@@ -32,7 +32,9 @@ _CHUNK = 2**16  # rows, that are read at once
 _MOST_CELLS = 2 * 10**7  # the most cells of an Excel sheet, which is kept in memory as a whole
 _THOUSANDS = {sign: rf"^[-+]?[1-9][0-9]{{0,2}}({re.escape(sign)}[0-9]{{3}})+$" for sign in ",."}
 _LISTED = 30
-_MISSING = pa.array(["", "na", "n/a", "#n/a", "nan", "null", "none"])
+MISSING_WORDS = ("", "na", "n/a", "#n/a", "nan", "null", "none")
+"""What a cell without a value may hold, in small letters."""
+_MISSING = pa.array(MISSING_WORDS)
 
 
 class Source(Protocol):

@@ -81,8 +81,9 @@ def search(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor |
     some, theirs = inputs.take(rows), labels.take(rows)
     wide = replace(family, n_directions=_DIRECTIONS)
     start, of_inputs = _with_directions(plain, wide, some, theirs), Spare.alone(plain.solution.of_inputs)
-    directed = _best(_rounds(some, theirs, wide, start, known_noise, of_inputs, _after(on_round, 2)))
-    directed = _or_from_noise(directed, start, some, theirs, known_noise, _after(on_round, 3))
+    n_before = _n_starts(known_noise is not None)
+    directed = _best(_rounds(some, theirs, wide, start, known_noise, of_inputs, _after(on_round, n_before)))
+    directed = _or_from_noise(directed, start, some, theirs, known_noise, _after(on_round, n_before + 1))
     price = 0.5 * (wide.n_values - family.n_values) * math.log(len(rows))
     return replace(directed, plain=plain.plain) if directed.evidence - price > plain.evidence else plain
 
@@ -155,9 +156,14 @@ def rows_of_search(labels: Labels, seed: int) -> Tensor:
     return torch.randperm(len(labels.y), generator=random)[:_ROWS].to(labels.y.device)
 
 
-def n_rounds(n_inputs: int) -> int:
-    """How many rounds a search has."""
-    return _ROUNDS * (2 if n_inputs == 1 else 4)
+def n_rounds(n_inputs: int, is_noise_known: bool) -> int:
+    """How many rounds a search has, at most."""
+    return _ROUNDS * _n_starts(is_noise_known) * (1 if n_inputs == 1 else 2)
+
+
+def _n_starts(is_noise_known: bool) -> int:
+    """How many searches there are for one kind of kernel: scatter of labels may be noise, if that is not known."""
+    return 1 if is_noise_known else 2
 
 
 def _best(rounds: Sequence[Found]) -> Found:
