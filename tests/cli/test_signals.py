@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import subprocess
 import sys
 import textwrap
 import time
@@ -190,6 +191,20 @@ def test_workers_end_with_a_reproduction_that_has_just_started_them(tmp_path, na
         if name == "SIGTERM":
             assert process.returncode == 128 + number
             assert process.stderr.read() == "interrupted: no unit was finished, nothing was written.\n"
+
+
+def test_what_a_process_leaves_behind_is_cleaned_up_without_a_word():
+    """Workers that have just been started may leave locks, of which joblib's helper would warn."""
+    code = """
+        import os
+        from eiv.experiments.runs import _start_trackers
+        _start_trackers()
+        from joblib.externals.loky.backend.synchronize import Lock
+        lock = Lock()
+        os._exit(0)
+    """
+    found = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    assert found.stderr == ""
 
 
 @pytest.mark.parametrize("name", ["typer", "warnings"])

@@ -9,6 +9,7 @@ import os
 import platform
 import queue
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -34,6 +35,7 @@ __all__ = ["MixedResultsError", "RunOptions", "Unit", "read_unit", "run_units"]
 
 _FOLDER = "stacks"  # the folder of the results of single units
 _UNITS_ON_A_GPU = 3  # one alone leaves it idle while Python prepares the next step
+_SILENT = "ignore:resource_tracker:UserWarning"  # as for python -W
 FORMAT = 2  # since 2, predictions have no common noise, and simulated data are drawn for each network
 
 
@@ -263,11 +265,16 @@ def _closing(running: Generator[None]) -> Iterator[Iterator[None]]:
 def _start_trackers() -> None:
     """Start the helper processes of Python and joblib that clean up resources shared by processes.
 
-    They are started separately, because the helper of Python 3.11 unblocks SIGINT and SIGTERM.
+    They are started separately, because the helper of Python 3.11 unblocks SIGINT and SIGTERM. They do not warn of what
+    they clean up after a process that was ended.
     """
-    with _left_to_the_parent():
-        multiprocessing.resource_tracker.ensure_running()
-        joblib.externals.loky.backend.resource_tracker.ensure_running()
+    sys.warnoptions.append(_SILENT)  # which processes that start now are given
+    try:
+        with _left_to_the_parent():
+            multiprocessing.resource_tracker.ensure_running()
+            joblib.externals.loky.backend.resource_tracker.ensure_running()
+    finally:
+        sys.warnoptions.remove(_SILENT)
 
 
 @contextlib.contextmanager
