@@ -9,10 +9,12 @@ its neighbour's, with the standard error of that median.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -61,12 +63,11 @@ for line in sys.stdin:
 def source_tree(commit: str) -> Iterator[Path]:
     """The files of `commit` in a folder that goes away."""
     with tempfile.TemporaryDirectory() as folder:
-        git = ["git", "-C", str(HERE), "worktree"]
-        subprocess.run([*git, "add", "--detach", "--quiet", "--force", f"{folder}/tree", commit], check=True)
-        try:
-            yield Path(folder) / "tree"
-        finally:
-            subprocess.run([*git, "remove", "--force", f"{folder}/tree"], check=True)
+        git = ["git", "-C", str(HERE), "archive", commit, "src", "benchmarks"]
+        archive = io.BytesIO(subprocess.run(git, check=True, capture_output=True).stdout)
+        with tarfile.open(fileobj=archive) as files:
+            files.extractall(folder, filter="data")
+        yield Path(folder)
 
 
 class Version:
