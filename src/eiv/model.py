@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +16,8 @@ from torch import Tensor
 from eiv.engine import memory
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import network_seeds
-from eiv.inputs import InputPrior, TrainingCloud, ZetaPosterior
-from eiv.inputs.errors import times
+from eiv.inputs import InputPrior, RelativeError, TrainingCloud, ZetaPosterior
+from eiv.inputs.errors import check_x_err, named_errors, times
 from eiv.inputs.own import standardised
 from eiv.likelihoods import Likelihood
 from eiv.likelihoods.base import OtherOutputs
@@ -179,6 +179,48 @@ class FittedModel:
         if self.cloud is None or not self.cloud.of_zeta or self.cloud.prior is not self.input_prior:
             return self.input_prior
         return _PriorOfLike(self.cloud)
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether labels are classes."""
+        return self.names.classes is not None
+
+    def with_draws(self, n_theta: int | None = None, n_zeta: int | None = None) -> FittedModel:
+        """The same model with other numbers of draws in its predictions; None leaves a number as it is."""
+        settings = self.settings
+        n_theta, n_zeta = n_theta or settings.n_theta, n_zeta or settings.n_zeta
+        return replace(self, settings=replace(settings, n_theta=n_theta, n_zeta=n_zeta))
+
+    def with_prior(self, input_prior: InputPrior) -> FittedModel:
+        """The same model for rows whose true inputs have another prior than those of the training rows."""
+        if self.settings.error_model == "berkson":
+            raise ValueError(
+                "input_prior has no meaning for error_model='berkson', where zeta given x is N(x, x_err^2) whatever is "
+                "believed of zeta before."
+            )
+        return replace(self, input_prior=input_prior)
+
+    def errors_of(self, X_err: Any, n_rows: int) -> Array:
+        """The errors of rows to predict, in a form of `eiv.inputs.errors`.
+
+        Args:
+            X_err: what a user states, in the units of X; None for the error of the fit.
+            n_rows: the number of rows.
+
+        Returns:
+            Standard deviations or covariances, for all rows or for each.
+
+        """
+        if X_err is None:
+            if self.x_err is None:
+                raise ValueError(
+                    "X_err is needed: the model was fitted with an error for each row, so the errors of new rows have "
+                    "to be given too (X_err=0 where they are exact)."
+                )
+            return self.x_err[None]
+        if isinstance(X_err, RelativeError):
+            return X_err.of(self.record.x_spread, self.names.features)
+        return check_x_err("X_err", named_errors("X_err", X_err, self.names.features), self.n_features, n_rows)
 
     def for_predictions(self) -> WeightPosterior:
         """The weight posterior, in float64 where its moments are known in closed form.

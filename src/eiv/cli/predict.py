@@ -94,7 +94,7 @@ def predict(  # noqa: PLR0913  (a command)
         model_table = ModelTable.opened(model_file, source, x_err, y_err)
         population = None if input_prior is None else Population.of(input_prior, model_table, drop_missing)
         prior = None if population is None else population.prior
-        kind = ClassPredictor if model_table.has_classes else Predictor
+        kind = ClassPredictor if model_table.model.has_classes else Predictor
         predictor = kind(model_table, level, of, drop_missing, prior)  # type: ignore[arg-type]
         clash = [name for name in predictor.names(prefix) if name in source.columns]
         if clash:
@@ -157,7 +157,7 @@ class Predictor:
 
     def names(self, prefix: str) -> list[str]:
         """The names of the new columns; a model from a file of an earlier version says nothing of unlike rows."""
-        of_rows = () if self.table.model.model_.cloud is None else _OF_ROWS
+        of_rows = () if self.table.model.cloud is None else _OF_ROWS
         return [f"{prefix}{name}" for name in (*self._parts(), *of_rows)]
 
     def tables(self) -> Iterator[tuple[TableRows, dict[str, Any], int, UnlikeRows]]:
@@ -173,7 +173,7 @@ class Predictor:
         if not good.any():
             return table, UnlikeRows()
         p = self._fill(table, rows, good)
-        cloud, unlike = self.table.model.model_.cloud, p.unlike
+        cloud, unlike = self.table.model.cloud, p.unlike
         if cloud is None or unlike is None:
             return table, UnlikeRows()
         table["likeness"][good], table["unlike"][good] = p.likeness, unlike

@@ -223,7 +223,7 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         v.check_numeric("X", X)
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         x: Array = named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
-        return x, self._errors_at_predict(X_err, len(x)), index
+        return x, self.model_.errors_of(X_err, len(x)), index
 
     def _draws_for(self, errors: Array) -> tuple[int, int]:
         """Draws of the weights, and of the true input for each block of them, that a prediction takes; checked."""
@@ -277,16 +277,6 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             )
         input_prior_of(settings.input_prior, self.error_model)
         check_precision(self.precision, device_of(self.device), DTYPES[self.dtype])
-
-    def _errors_at_predict(self, X_err: Any, n_rows: int) -> Array:
-        if X_err is not None:
-            return self._errors("X_err", X_err, self.model_.record.x_spread, n_rows)
-        if self.x_err_ is None:
-            raise ValueError(
-                "X_err is needed: the model was fitted with an error for each row, so the errors of new rows have to "
-                "be given too (X_err=0 where they are exact)."
-            )
-        return np.asarray(self.x_err_)[None]
 
 
 def named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
