@@ -228,7 +228,11 @@ class FittedModel:
         Rounding errors then do not matter: rows have the same predictions alone, together and in any order, on every
         machine. Draws of the other families have Monte Carlo errors far above the rounding errors of float32.
         """
-        return self.posterior.in_double() if self.posterior.in_closed_form else self.posterior
+        return self._in_double if self.posterior.in_closed_form else self.posterior
+
+    @cached_property
+    def _in_double(self) -> WeightPosterior:
+        return self.posterior.in_double()
 
     def predict(
         self,
@@ -310,7 +314,7 @@ class FittedModel:
         """
         assert self.names.classes is not None
         errors, n_theta, n_zeta = self._taken(errors, n_draws)
-        posterior = self.posterior.in_double()  # rows alone and together then have the same probabilities
+        posterior = self._in_double  # rows alone and together then have the same probabilities
         sampler = ClassSampler(posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
         found = np.empty((len(x), self.n_outputs + 3))
         with matmul_precision(posterior.parameters[0].device, "float32"):

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from eiv import ClassPrediction, FittedModel, Prediction
     from eiv.cli.data import Missing
     from eiv.cli.labelerrors import LabelErrors
-    from eiv.inputs import InputPrior
     from eiv.io.tables import ErrorSpec, Source, TableRows
     from eiv.report import Sample
 
@@ -148,34 +147,27 @@ class ModelTable:
             raise ValueError(f"{self.source.path}: every row holds missing or infinite values.")
         return sample
 
-    def predict(
-        self, rows: TableRows, good: NDArray[np.bool_], budget: bool = False, input_prior: InputPrior | None = None
-    ) -> Prediction:
+    def predict(self, rows: TableRows, good: NDArray[np.bool_], budget: bool = False) -> Prediction:
         """The prediction of the good rows; an error says where in the file they are."""
         from eiv.validation import check_y_err  # noqa: PLC0415
 
-        with self._of(rows, good, input_prior) as (model, X, errors):
+        with self._of(rows, good) as (X, errors):
             known = self.label_errors.values(rows, good)  # where there are none, a printed line has said so
-            y_err = check_y_err(0.0 if known is None else known, (len(X), model.n_outputs))
-            return model.predict(X, errors, y_err, keep_draws=False, budget=budget)
+            y_err = check_y_err(0.0 if known is None else known, (len(X), self.model.n_outputs))
+            return self.model.predict(X, errors, y_err, keep_draws=False, budget=budget)
 
-    def predict_classes(
-        self, rows: TableRows, good: NDArray[np.bool_], input_prior: InputPrior | None = None
-    ) -> ClassPrediction:
+    def predict_classes(self, rows: TableRows, good: NDArray[np.bool_]) -> ClassPrediction:
         """The same for a model of classes."""
-        with self._of(rows, good, input_prior) as (model, X, errors):
-            return model.predict_classes(X, errors)
+        with self._of(rows, good) as (X, errors):
+            return self.model.predict_classes(X, errors)
 
     @contextlib.contextmanager
-    def _of(
-        self, rows: TableRows, good: NDArray[np.bool_], input_prior: InputPrior | None
-    ) -> Iterator[tuple[FittedModel, Array, Array]]:
-        """The model for the population of the rows, the good rows, and their errors."""
+    def _of(self, rows: TableRows, good: NDArray[np.bool_]) -> Iterator[tuple[Array, Array]]:
+        """The good rows and their errors, for a prediction."""
         X, X_err = self.inputs(rows, good)
-        model = self.model if input_prior is None else self.model.with_prior(input_prior)
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused
-                yield model, X, model.errors_of(X_err, len(X))
+                yield X, self.model.errors_of(X_err, len(X))
         except ValueError as error:
             raise ValueError(f"{self.source.path}, rows from {self.source.place(rows.first)} on: {error}") from error
 
