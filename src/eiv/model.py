@@ -32,7 +32,7 @@ from eiv.training.settings import Settings
 __all__ = ["FittedModel", "Names", "Record"]
 
 Array = NDArray[np.float64]
-MOST_ZETAS = 5  # the most zetas in a block of a prediction, as many as it has thetas
+_FEWEST_ZETAS, _MOST_ZETAS = 2, 5  # in a block of a prediction: to split the variance, and as many as it has thetas
 SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
     "unbiased": BlockSampler,
     "literal": LiteralSampler,
@@ -336,7 +336,7 @@ class FittedModel:
 
     def _taken(self, errors: Array, n_draws: tuple[int, int] | None) -> tuple[Array, int, int]:
         """The errors of x that a prediction takes, the number of thetas per network, and of zetas per block."""
-        n_theta, n_zeta = n_draws or (self.settings.n_theta, min(self.settings.n_zeta or MOST_ZETAS, MOST_ZETAS))
+        n_theta, n_zeta = n_draws or (self.settings.n_theta, zetas_per_block(self.settings.n_zeta))
         taken = times(errors, self.settings.x_err_factor)
         return taken, n_theta, n_zeta if taken.any() else 1
 
@@ -409,6 +409,11 @@ class _PriorOfLike:
         zeta = self.cloud.prior.posterior(x, x_err)
         beyond = torch.from_numpy(self.cloud.beyond(x.numpy(), x_err.numpy()))
         return zeta.with_flat_prior(beyond, x, x_err) if bool(beyond.any()) else zeta
+
+
+def zetas_per_block(n_zeta: int | None) -> int:
+    """The zetas in a block of a prediction where training has `n_zeta` per row, or chooses their number itself."""
+    return min(max(n_zeta or _MOST_ZETAS, _FEWEST_ZETAS), _MOST_ZETAS)
 
 
 def standardised_zetas(prior: InputPrior, scaler: Scaler, x: Array, errors: Array) -> ZetaPosterior:
