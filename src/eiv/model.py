@@ -28,6 +28,7 @@ from eiv.prediction.classes import ClassSampler
 from eiv.prediction.sampling import BlockSampler, FunctionSampler, LiteralSampler
 from eiv.scaling import Scaler
 from eiv.training.settings import Settings
+from eiv.validation import check_unmasked
 
 __all__ = ["FittedModel", "Names", "Record"]
 
@@ -218,6 +219,7 @@ class FittedModel:
                     "to be given too (X_err=0 where they are exact)."
                 )
             return self.x_err[None]
+        check_unmasked("X_err", X_err)
         if isinstance(X_err, RelativeError):
             return X_err.of(self.record.x_spread, self.names.features)
         return check_x_err("X_err", named_errors("X_err", X_err, self.names.features), self.n_features, n_rows)
