@@ -62,11 +62,6 @@ def either(*constraints: Constraint) -> Constraint:
     return Constraint(lambda value: any(constraint.holds(value) for constraint in constraints), words)
 
 
-def anything(words: str) -> Constraint:
-    """Any value; it is checked where it is used."""
-    return Constraint(lambda value: True, words)
-
-
 def or_none(constraint: Constraint) -> Constraint:
     """A value that satisfies the constraint, or None."""
     return Constraint(lambda value: value is None or constraint.holds(value), constraint.words)
