@@ -202,7 +202,7 @@ class Settings:
         default=0.001,
     )
     learning_rate_decay: float = of_recipe(
-        v.real(0, below=1.0001),
+        v.real(0, maximum=1),
         "the share of the training, at its end, over which the step size falls linearly to zero; 0 leaves it "
         "as it is; 0.6 by default.",
         paper=0.0,
