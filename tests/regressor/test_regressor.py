@@ -96,7 +96,7 @@ def test_prediction_goes_through_in_chunks(line, method, monkeypatch):
     model = EiVRegressor(0.1, n_networks=2, dtype="float64", **FAST, recipe="paper").fit(X, y)
     whole = model.predict_distribution(X, method=method)
     monkeypatch.setattr("eiv.engine.memory.DRAWS", {"cpu": 2 * 50 * 3, "cuda": 2 * 50 * 3})
-    monkeypatch.setattr("eiv.networks.mlp._ROWS_AT_ONCE", 4)
+    monkeypatch.setattr("eiv.engine.mlp._ROWS_AT_ONCE", 4)
     parts = model.predict_distribution(X, method=method)
     if method == "unbiased":
         np.testing.assert_allclose(parts.mean, whole.mean)

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from eiv.engine import memory
+from eiv.engine.cosines import CosineStack
 from eiv.engine.pooling import beside
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
 from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
-from eiv.networks.cosine import CosineStack
 from eiv.posteriors.base import PointPosterior, ThetaVariance, WeightDraw
 from eiv.posteriors.directions import Directions
 

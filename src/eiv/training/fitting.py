@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -35,7 +35,7 @@ from eiv.inputs.rows import stack_rows
 from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
 from eiv.model import FittedModel, Names, Record, standardised_zetas
 from eiv.networks import CosineNetwork, NetworkStack, paper_network
-from eiv.networks.mlp import fast_stack
+from eiv.networks.fast import fast_stack
 from eiv.posteriors import FAMILIES, WeightPosterior
 from eiv.posteriors.base import one_or_each
 from eiv.scaling import Scaler
@@ -237,12 +237,18 @@ def fit_stack(
 
 
 def _check_one_kind(chosen: Sequence[Settings]) -> None:
-    """Refuse models that differ in what their networks have in common; objects of the user's own are not compared."""
+    """Refuse models that differ in what their networks have in common; of the user's own objects the class counts."""
     first = vars(chosen[0])
     for name, value in ((name, value) for other in chosen[1:] for name, value in vars(other).items()):
         known = name == "y_noise" and all(isinstance(each, int | float) for each in (value, first[name]))
-        if name not in _OWN and not known and isinstance(value, _PLAIN) and value != first[name]:
+        same = value == first[name] if isinstance(value, _PLAIN) else _kind(value) is _kind(first[name])
+        if name not in _OWN and not known and not same:
             raise ValueError(f"{name} must be the same for all models of a stack, got {first[name]!r} and {value!r}.")
+
+
+def _kind(value: object) -> object:
+    """A class, or that of an object; an estimator that is cloned has copies of its objects."""
+    return value if isinstance(value, type) else type(value)
 
 
 def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], None] | None) -> list[FittedModel]:
@@ -384,17 +390,9 @@ def likelihood_of(settings: Settings) -> type[Likelihood]:
 
 def _schedule(settings: Settings, likelihood: Likelihood, n_rows: int) -> Schedule:
     judges = not likelihood.is_fixed or likelihood.splits_error
-    return Schedule(
-        epochs=settings.epochs,
-        batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
-        learning_rate_decay=settings.learning_rate_decay,
-        n_zeta=settings.n_zeta,
-        renew_every=settings.y_noise_every,
-        precision=settings.precision,
-        zeta_draws=settings.zeta_draws,
-        held_out=_n_held_out(settings.held_out, n_rows) if judges else 0,
-    )
+    shared: dict[str, Any] = {each.name: vars(settings).get(each.name) for each in fields(Schedule)}
+    held_out = _n_held_out(settings.held_out, n_rows) if judges else 0
+    return Schedule(**(shared | {"renew_every": settings.y_noise_every, "held_out": held_out}))
 
 
 def _draws(settings: Settings, inputs: ZetaPosterior) -> ZetaDraws:

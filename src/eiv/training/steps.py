@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from eiv.engine.batch import Batch
+from eiv.engine.mlp import MLPStack
 from eiv.engine.optim import FlatAdam
+from eiv.engine.passes import evaluate_by_hand
 from eiv.engine.quadrature import Quadrature
 from eiv.likelihoods import Likelihood
-from eiv.networks.mlp import MLPStack
 from eiv.posteriors import WeightPosterior
 from eiv.posteriors.base import sum_of_squares
 from eiv.training.objective import bound, loss
-from eiv.training.passes import evaluate_by_hand
 
 _ROUNDING = 1e-3  # of gradients, as a share of their length: above rounding errors in float32
 
@@ -83,12 +83,13 @@ class PassStep(Step):
         zeta, y, y_err, levels, draw = batch
         share = y.shape[1] / self.n_rows
         theta, signed = self.posterior.theta(draw), self.posterior.signed_masks
-        points = theta.parameters is self.stack.parameters
+        points, parameters = theta.parameters is self.stack.parameters, list(theta.parameters.values())
         if levels is not None:
             with torch.no_grad():
-                candidates = evaluate_by_hand(self.stack, theta, zeta, signed)
+                candidates = evaluate_by_hand(self.stack, theta.masks, parameters, zeta, signed)
                 zeta = _taken(zeta, self.likelihood.choose_zetas(candidates, y, y_err, total, share, levels))
-        f = evaluate_by_hand(self.stack, theta, zeta, signed, self.adam.gradients if points else None)
+        gradients = self.adam.gradients if points else None
+        f = evaluate_by_hand(self.stack, theta.masks, parameters, zeta, signed, gradients)
         with torch.no_grad():
             if levels is not None:
                 df = self.likelihood.chosen_gradient(f.detach(), y, y_err)
