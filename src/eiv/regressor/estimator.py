@@ -14,7 +14,7 @@ from torch import nn
 
 from eiv import validation as v
 from eiv.estimators import EiVEstimator
-from eiv.estimators.base import named
+from eiv.estimators.base import above_zero, counting, named
 from eiv.estimators.population import Population, for_population, warn_of_unlike
 from eiv.inputs import InputPrior, LearnedPrior, RelativeError
 from eiv.inputs.plausible import check_plausible_labels
@@ -214,7 +214,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, X_err: Any = None, y_err: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, X_err: Any = None, y_err: Any = None, sample_weight: Any = None) -> Self:
         """Fit the networks by Algorithm 1.
 
         Args:
@@ -227,6 +227,10 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             y_err: the known part of the error of y, a standard deviation for each row (`rows` or `rows x n_y`), each of
                 several outputs, or all. A pandas table, or a mapping or Series with a value for each output, is matched
                 by the column names of y; rows are taken in their order. `y_noise_` is what comes on top of it.
+            sample_weight: `rows`, how often each row counts: a row of weight 2 is fitted as if it stood in the table
+                twice, and one of weight 0 as if it were not there. The weights of all rows add up to the number of rows
+                that the fit believes to have. Weights are for counts of equal rows and for shares of a population; a
+                label that is known more precisely needs `y_err`.
 
         Returns:
             The fitted model.
@@ -244,7 +248,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             >>> model = EiVRegressor(epochs=2).fit(X[:, None], y, X_err=0.1)
 
         """
-        table = self._check_table(X, y, X_err, y_err)
+        table = self._check_table(X, y, X_err, y_err, sample_weight)
         (self.model_,) = fit_models([self._spec()], [table])
         if self.epochs is None:  # a training that is cut short may leave the curve for later
             warn_of_missed_curves([self.model_], [table], stacklevel=2)
@@ -414,10 +418,13 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         tags.target_tags.multi_output = True
         return tags
 
-    def _check_table(self, X: Any, y: Any, X_err: Any, y_err: Any = None, *, is_part: bool = False) -> Table:
+    def _check_table(
+        self, X: Any, y: Any, X_err: Any, y_err: Any = None, sample_weight: Any = None, *, is_part: bool = False
+    ) -> Table:
         """Check the arguments and the training data, and note their names. The model counts as not fitted from here.
 
-        Whether errors are plausible is asked of the whole table once, not again of a part of it.
+        Rows of weight zero are left out. Whether errors are plausible is asked of the whole table once, not again of a
+        part of it.
         """
         self._check_arguments()
         self.__dict__.pop("model_", None)
@@ -435,17 +442,20 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             has_columns=outputs.ndim == 2,
         )
         outputs = outputs.reshape(len(x), -1)
-        constant = np.flatnonzero(np.ptp(outputs, axis=0) == 0)
+        weights = v.check_weights(sample_weight, len(x))
+        counted = counting(weights)
+        labels = outputs[counted]
+        constant = np.flatnonzero(np.ptp(labels, axis=0) == 0)
         if len(constant):
             which = f" in column {(names.outputs or range(len(constant) + constant[0]))[constant[0]]}"
-            raise ValueError(f"y is constant{which if outputs.shape[1] > 1 else ''}: there is nothing to fit.")
-        v.check_spread("X", x, features)
-        v.check_spread("y", outputs, names.outputs)
-        y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape, names.outputs)
-        errors = self._errors_at_fit(x, X_err, is_part=is_part)
+            raise ValueError(f"y is constant{which if labels.shape[1] > 1 else ''}: there is nothing to fit.")
+        v.check_spread("X", x[counted], features)
+        v.check_spread("y", labels, names.outputs)
+        y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape, names.outputs)[counted]
+        errors = self._errors_at_fit(x, X_err, weights, is_part=is_part)
         if y_errors is not None and not is_part:
-            check_plausible_labels(outputs, y_errors, names.outputs)
-        return Table(x, errors, outputs, y_errors, names)
+            check_plausible_labels(labels, y_errors, names.outputs)
+        return Table(x[counted], errors, labels, y_errors, names, above_zero(weights))
 
     def _distribution(
         self,

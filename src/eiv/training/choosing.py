@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from eiv.engine.workers import run_tasks
 from eiv.inputs.plausible import SuspiciousErrorWarning
-from eiv.metrics import rmse
 from eiv.model import FittedModel
+from eiv.scaling import mean_and_spread
 from eiv.training.fitting import Spec, Table, device_of, evidence_with, fit_stack
 from eiv.training.settings import settings_for
 
@@ -76,10 +76,9 @@ def _by_trial(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
     if factor and asked in (None, "auto"):
         ignoring = layers(3, 0.0)
         of_ignoring = _score(ignoring, held_out)
-        gain = of_ignoring.log_densities - score.log_densities
-        is_clear = gain.mean() - _SURE * gain.std() / len(gain) ** 0.5 > _CLEARLY
-        if is_clear and of_ignoring.is_better(score):
-            why = f"labels of held-out rows are more probable with these {_size(0.0)}, each by {gain.mean():.0%}"
+        gain, error = of_ignoring.gain_over(score)
+        if gain - _SURE * error > _CLEARLY and of_ignoring.is_better(score):
+            why = f"labels of held-out rows are more probable with these {_size(0.0)}, each by {gain:.0%}"
             _warn(_words_on_errors(why))
             return ignoring
     return best
@@ -90,13 +89,21 @@ class _Score(NamedTuple):
 
     log_densities: Array
     rmse: float
+    weights: Array | None = None
+
+    def gain_over(self, other: _Score) -> tuple[float, float]:
+        """How much more probable labels are than under another model, in nats each, and the standard error of that."""
+        gains = (self.log_densities - other.log_densities).reshape(len(self.log_densities), -1).mean(1)
+        mean, spread = mean_and_spread(gains, self.weights)
+        size = len(gains) if self.weights is None else self.weights.sum()
+        return float(mean), float(spread / size**0.5)
 
     def is_better(self, than: _Score) -> bool:
         """Whether labels are more probable, and their predictions no farther off.
 
         A density may rise because rare labels far off are hidden in wide intervals.
         """
-        return bool(self.log_densities.mean() > than.log_densities.mean()) and self.rmse <= _NO_FARTHER * than.rmse
+        return self.gain_over(than)[0] > 0 and self.rmse <= _NO_FARTHER * than.rmse
 
 
 def _part(on_progress: Progress, i: int, n: int) -> Progress:
@@ -110,7 +117,8 @@ def _score(model: FittedModel, table: Table) -> _Score:
     y, scale = table.y if model.names.has_columns else table.y[:, 0], model.y_scaler.scale
     assert found.labels is not None
     densities = found.labels.moment_log_density(found.mean, found.std, y)
-    return _Score(densities, rmse(y / scale, found.mean / scale))
+    squares = np.square((y - found.mean) / scale).reshape(len(y), -1).mean(1)
+    return _Score(densities, float(np.sqrt(np.average(squares, weights=table.weights))), table.weights)
 
 
 def _borne_out(spec: Spec, table: Table, model: FittedModel) -> tuple[FittedModel, str]:
