@@ -210,6 +210,7 @@ def _train(
     streams = Streams.of(seeds, Purpose.FINISH, y.device, y.dtype)
     with matmul_precision(y.device, schedule.precision):
         fitted = _finish(posterior, learned, judged, likelihood, draws, streams)
+        fitted = fitted.finished(posterior, learned, draws, streams)
         # The last steps show in no loss: look at what the networks make of some of their rows.
         few = _squared_outputs(posterior, learned.inputs.rows(0, _LAST_LOOK), noise_streams)
     _stop_if_diverged(few.sum().expand(schedule.epochs, 1), schedule)

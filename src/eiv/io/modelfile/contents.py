@@ -194,6 +194,8 @@ def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPost
     likelihood = new_likelihood(settings, shared)
     if not state:
         return likelihood
+    later = {name: likelihood.state[name].numpy() for name in likelihood.later_state if name in likelihood.state}
+    state = later | state
     wanted = {name: tuple(value.shape) for name, value in likelihood.state.items()}
     if {name: value.shape for name, value in state.items()} != wanted:
         raise ValueError("the state of its likelihood does not have the sizes that its settings require")
