@@ -501,7 +501,7 @@ def trial(candidates, monkeypatch):
             return [candidates[kind, 1.0 if factor is None else factor]]
 
         def score(model, rows):
-            return choosing._Score(densities(model.settings, len(rows.x)), rmse(model.settings))
+            return choosing.Score(densities(model.settings, len(rows.x)), rmse(model.settings))
 
         monkeypatch.setattr(choosing, "_MOST_ROWS", 60)
         monkeypatch.setattr(choosing, "fit_stack", fake)

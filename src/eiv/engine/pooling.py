@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-__all__ = ["pooled", "pooled_variance", "row_mean", "row_std", "row_sum"]
+__all__ = ["pooled", "pooled_variance"]
 
 
 def pooled(values: Tensor, pool: Tensor | None = None) -> Tensor:

@@ -87,7 +87,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             "rmse" (the paper: the RMSE of m(x)), or an `eiv.likelihoods.NoiseRule` of your own.
         likelihood: how labels scatter about f: a name of `eiv.likelihoods.LIKELIHOODS`, such as "normal" (the paper,
             and the default), or a subclass of `eiv.likelihoods.Likelihood` of your own; `docs/noise.md` says which one
-            when.
+            when. The word auto compares them on held-out rows, and takes another than normal noise where that is
+            clearly better.
         y_noise_init: sigma_y before its first update, as a share of the spread of y (in units of y where `standardise`
             is False).
         y_noise_every: sigma_y is renewed every this many epochs, and once at the end if there are fewer; by default

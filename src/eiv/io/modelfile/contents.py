@@ -81,6 +81,7 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
             "zeta_ess": record.zeta_ess,
             "bound_gap": record.bound_gap,
             "evidence": record.evidence,
+            "likelihood_choice": record.likelihood_choice,
         },
     }
     for name, scaler in (("x", model.x_scaler), ("y", model.y_scaler)):
@@ -140,7 +141,8 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
         y_err_median=_not_negative(arrays, "y/err_median", n_y) if known else np.zeros(n_y),
         zeta_ess=header["training"]["zeta_ess"],
         bound_gap=header["training"]["bound_gap"],
-        evidence=header["training"].get("evidence"),  # older files have none
+        evidence=header["training"].get("evidence"),  # older files have neither
+        likelihood_choice=_sentence(header["training"].get("likelihood_choice", "")),
     )
     model = FittedModel(
         settings=settings,
@@ -188,6 +190,12 @@ def _cloud(encoded: Any, arrays: Arrays, model: FittedModel) -> TrainingCloud | 
     cloud = TrainingCloud(prior, of_zeta, float(encoded["stretch"]), encoded["rows"], quantiles, usual)
     cloud.likeness(quantiles[2:3], usual[None])
     return cloud
+
+
+def _sentence(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"words were expected, but there is {value!r}")
+    return value
 
 
 def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPosterior, arrays: Arrays) -> Likelihood:
