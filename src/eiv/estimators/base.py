@@ -24,6 +24,7 @@ from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
 from eiv.model import FittedModel, zetas_per_block
 from eiv.posteriors import WeightPosterior
+from eiv.scaling import mean_and_spread
 from eiv.training.fitting import Spec, device_of, family_of, input_prior_of, likelihood_of
 from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
@@ -216,19 +217,22 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             self.__dict__.update(before)
             raise
 
-    def _errors_at_fit(self, x: Array, X_err: Any, *, is_part: bool = False) -> Array:
-        """The errors of the training rows.
+    def _errors_at_fit(self, x: Array, X_err: Any, weights: Array | None, *, is_part: bool = False) -> Array:
+        """The errors of the training rows that count.
 
         Whether they are plausible is asked of the whole table once, not again of a part of it.
         """
+        _, spread = mean_and_spread(x, weights)
         if X_err is not None:
-            errors = self._errors("X_err", X_err, x.std(0), len(x))
+            errors = self._errors("X_err", X_err, spread, len(x))
         else:
-            errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err, x.std(0))
+            errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err, spread)
+        counted = counting(weights)
+        errors = errors if len(errors) == 1 else errors[counted]
         if not is_part:
             name, taken = self._taken("x_err" if X_err is None else "X_err", errors)
             features, classical = getattr(self, "feature_names_in_", None), self.error_model == "classical"
-            check_plausible(name, x, taken, features, classical=classical, constant_left_out=self.standardise)
+            check_plausible(name, x[counted], taken, features, classical=classical, constant_left_out=self.standardise)
         return errors
 
     def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Array, Any]:
@@ -288,6 +292,18 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             )
         input_prior_of(settings.input_prior, self.error_model)
         check_precision(self.precision, device_of(self.device), DTYPES[self.dtype])
+
+
+def counting(weights: Array | None) -> NDArray[np.intp] | slice:
+    """The rows whose weight is above zero: a weight of zero means that the row is not there."""
+    return slice(None) if weights is None else np.flatnonzero(weights)
+
+
+def above_zero(weights: Array | None) -> Array | None:
+    """The weights of the rows that count; None where each of them counts once."""
+    if weights is None or (weights[weights > 0] == 1).all():
+        return None
+    return weights[weights > 0]
 
 
 def named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
