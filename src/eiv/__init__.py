@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from eiv.io.modelfile import ModelFileError
     from eiv.prediction.classes import ClassPrediction
     from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
+    from eiv.prediction.trueinputs import TrueInputs
     from eiv.regressor import EiVRegressor, fit_splits
     from eiv.training import TrainingDivergedError
     from eiv.training.neighbours import MissedCurveWarning
@@ -44,6 +45,7 @@ __all__ = [
     "Repeats",
     "SuspiciousErrorWarning",
     "TrainingDivergedError",
+    "TrueInputs",
     "UnlikeRowsWarning",
     "errors_from_repeats",
     "fit_splits",
@@ -65,6 +67,7 @@ _HOMES = {
     "Repeats": "eiv.inputs",
     "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
+    "TrueInputs": "eiv.prediction.trueinputs",
     "UnlikeRowsWarning": "eiv.prediction.result",
     "errors_from_repeats": "eiv.inputs",
     "fit_splits": "eiv.regressor",
