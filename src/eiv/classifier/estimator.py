@@ -369,6 +369,16 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         errors = self._errors_at_fit(x, X_err, weights)
         return Table(x[counted], errors, columns, names=names, weights=above_zero(weights))
 
+    def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, None]:
+        """Classes as zeros and ones; they have no errors."""
+        if y_err is not None:
+            raise ValueError(f"y_err: classes have no error bars, so it must be None, got {y_err!r}.")
+        v.check_same_rows(X=X, y=y)
+        check_labels(y)
+        labels = column_or_1d(y)
+        check_seen(labels, self.classes_)
+        return (labels[:, None] == self.classes_).astype(float), None
+
     def _distribution(self, X: Any, X_err: Any, input_prior: Population) -> ClassPrediction:
         """What the methods that predict have in common; a warning of it points to who calls these."""
         check_is_fitted(self, "model_")

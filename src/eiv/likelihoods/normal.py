@@ -13,7 +13,7 @@ from torch import Tensor
 from eiv.engine import kernels
 from eiv.engine.pooling import pooled
 from eiv.engine.quadrature import Quadrature
-from eiv.engine.stable import log_mean_exp
+from eiv.engine.stable import log_mean_exp, log_normal_mass
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods.base import Likelihood
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from eiv.posteriors import WeightPosterior
 
 __all__ = ["NormalLikelihood"]
+
+_LEAST_SLOPE = 1e-12  # squared, in units of the noise: below it f is constant but for rounding
 
 
 class NormalLikelihood(Likelihood):
@@ -96,6 +98,10 @@ class NormalLikelihood(Likelihood):
         sigma = _of_draws(self.noise(y_err))
         residuals = (y.unsqueeze(2) - f) / sigma
         return -0.5 * residuals.square().sum(-1) - (sigma.log() + 0.5 * math.log(2 * math.pi)).sum(-1)
+
+    def log_mean_density(self, f: Tensor, change: Tensor, y: Tensor, y_err: Tensor) -> Tensor:
+        """The mean of the normal density in closed form: `S x B`."""
+        return log_mean_normal(y - f, change, self.noise(y_err))
 
     def score(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
         """The slope (y - f) / sigma_y^2, `S x B x L x n_y`."""
@@ -238,6 +244,38 @@ def with_known_errors(y_noise: Tensor, y_err: Tensor | None) -> Tensor:
     `y_noise` is `S x n_y`, `y_err` and the result are `S x rows x n_y`. Without `y_err`, `y_noise` is returned.
     """
     return y_noise if y_err is None else torch.hypot(y_noise.unsqueeze(1).expand_as(y_err), y_err)
+
+
+def log_mean_normal(gap: Tensor, change: Tensor, sigma: Tensor) -> Tensor:
+    r"""The logarithm of the mean of a normal density of several outputs along a straight line.
+
+    .. math::
+        \int_{-1/2}^{1/2} \prod_j \mathcal{N}(r_j | s \Delta_j, \sigma_j^2)\, ds = \sqrt{\frac{2 \pi}{A}}\,
+        e^{-\frac12 (C - B^2 / A)} \prod_j \frac{1}{\sqrt{2 \pi} \sigma_j}
+        \Big[\Phi\Big(\sqrt A s - \frac{B}{\sqrt A}\Big)\Big]_{s=-1/2}^{1/2}, \qquad
+        A = \sum_j \frac{\Delta_j^2}{\sigma_j^2}, \quad B = \sum_j \frac{r_j \Delta_j}{\sigma_j^2}, \quad
+        C = \sum_j \frac{r_j^2}{\sigma_j^2}
+
+    Args:
+        gap: r, `... x n_y`.
+        change: Delta, the same shape.
+        sigma: the same shape.
+
+    Returns:
+        The shape `...`.
+
+    Examples:
+        >>> one = torch.ones(1, dtype=torch.float64)
+        >>> log_mean_normal(0 * one, 1e6 * one, one).exp() * 1e6  # the whole of the density, spread over the line
+        tensor(1.0000, dtype=torch.float64)
+
+    """
+    slope, residual = change / sigma, gap / sigma
+    a = slope.square().sum(-1).clamp_min(_LEAST_SLOPE)
+    b, root = (slope * residual).sum(-1), a.sqrt()
+    mass = log_normal_mass(-0.5 * root - b / root, 0.5 * root - b / root)
+    rest = (residual.square() + 2 * sigma.log() + math.log(2 * math.pi)).sum(-1)
+    return mass - 0.5 * (rest - b.square() / a + a.log() - math.log(2 * math.pi))
 
 
 def _of_draws(noise: Tensor) -> Tensor:

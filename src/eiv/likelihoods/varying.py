@@ -18,6 +18,7 @@ from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods.base import Likelihood, OtherOutputs
 from eiv.likelihoods.labels import Labels, NormalLabels
 from eiv.likelihoods.noise import ByBound, NoiseRule, Outputs, half_way, outputs_of, unless_unseen_disagree
+from eiv.likelihoods.normal import log_mean_normal
 from eiv.likelihoods.varyinglabels import VaryingLabels
 
 if TYPE_CHECKING:
@@ -113,6 +114,12 @@ class VaryingLikelihood(Likelihood):
         """The logarithm of the normal density, summed over the outputs: `S x B x L`."""
         at = self._at(f, y, y_err)
         return -0.5 * (at.squares / at.variance + (2 * math.pi * at.variance).log()).sum(-1)
+
+    def log_mean_density(self, f: Tensor, change: Tensor, y: Tensor, y_err: Tensor) -> Tensor:
+        """The mean of the normal density in closed form, with the noise of the middle: `S x B`."""
+        n_y = y.shape[-1]
+        sigma = self._at(f.unsqueeze(2), y, y_err).variance.squeeze(2).sqrt()
+        return log_mean_normal(y - f[..., :n_y], change[..., :n_y], sigma)
 
     def score(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
         """The slopes r / s^2 of f and g a (r^2 / s^2 - 1) of h, a the share of sigma^2 in s^2: `S x B x L x 2 n_y`."""

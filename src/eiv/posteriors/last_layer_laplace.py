@@ -316,7 +316,11 @@ class LastLayerLaplace(PointPosterior):
         """f(zeta) after `moves` of the weights, `S x D x n_w`; `zeta` is `S x D x R x n_x` or `S x 1 x R x n_x`."""
         last, hidden = self._features(zeta)
         of_last, of_hidden = moves.split([self.n_head_weights, hidden.shape[4]], dim=2)
-        f = torch.matmul(last, (self._head() + of_last.unflatten(2, (-1, last.shape[3]))).mT)
+        heads = self._head() + of_last.unflatten(2, (-1, last.shape[3]))  # S x D x n_y x (h + 1)
+        if last.shape[1] == 1 and not hidden.shape[4]:  # one product for all draws
+            f = (last.squeeze(1) @ heads.flatten(1, 2).mT).unflatten(2, heads.shape[1:3]).transpose(1, 2)
+        else:
+            f = torch.matmul(last, heads.mT)
         axes = "sdrjm" if hidden.shape[1] == f.shape[1] else "sarjm"  # the axis a is one long
         found: Tensor = f + torch.einsum(f"{axes},sdm->sdrj", hidden, of_hidden)
         return found

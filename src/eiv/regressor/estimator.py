@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, Self, overload
@@ -22,7 +23,7 @@ from eiv.inputs.plausible import check_plausible_labels
 from eiv.likelihoods import Likelihood, NoiseRule
 from eiv.model import SAMPLERS, Names
 from eiv.posteriors import WeightPosterior
-from eiv.prediction import Prediction
+from eiv.prediction import LabelErrorWarning, Prediction
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Table
 from eiv.training.neighbours import warn_of_missed_curves
@@ -459,6 +460,32 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         if y_errors is not None and not is_part:
             check_plausible_labels(labels, y_errors, names.outputs)
         return Table(x[counted], errors, labels, y_errors, names, above_zero(weights))
+
+    def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, Array | None]:
+        """Labels, `rows x n_y`, NaN in rows without one, and their known errors."""
+        v.check_same_rows(X=X, y=y)
+        v.check_numeric("y", y)
+        labels = named(X, y, np.asarray, y, dtype=np.float64)
+        n_outputs = self.n_outputs_
+        if labels.ndim not in (1, 2) or labels.reshape(len(labels), -1).shape[1] != n_outputs:
+            raise ValueError(
+                f"y must have shape (rows{f', {n_outputs}' if n_outputs > 1 else ''}), as in the fit, got "
+                f"{labels.shape}."
+            )
+        labels = labels.reshape(len(labels), n_outputs)
+        missing = np.isnan(labels)
+        if np.isinf(labels).any() or (missing.any(1) != missing.all(1)).any():
+            raise ValueError("y must hold finite numbers, or NaN for all outputs of a row whose label is not known.")
+        if y_err is not None:
+            return labels, v.check_y_err(y_err, labels.shape, self.model_.names.outputs)
+        if self.y_err_median_.any():
+            warnings.warn(
+                "The labels of the fit had known errors (y_err), but those of these rows are not given: they are taken "
+                "as zero. Give them with y_err, or y_err=0 for labels without such an error.",
+                LabelErrorWarning,
+                stacklevel=3,
+            )
+        return labels, None
 
     def _distribution(
         self,
