@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from eiv.classifier import EiVClassifier
+    from eiv.comparison import Comparison, compare
     from eiv.inputs import (
         FlatPrior,
         LearnedPrior,
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ClassPrediction",
+    "Comparison",
     "EiVClassifier",
     "EiVRegressor",
     "FlatPrior",
@@ -45,6 +47,7 @@ __all__ = [
     "SuspiciousErrorWarning",
     "TrainingDivergedError",
     "UnlikeRowsWarning",
+    "compare",
     "errors_from_repeats",
     "fit_splits",
     "relative",
@@ -52,6 +55,7 @@ __all__ = [
 
 _HOMES = {
     "ClassPrediction": "eiv.prediction.classes",
+    "Comparison": "eiv.comparison",
     "EiVClassifier": "eiv.classifier",
     "EiVRegressor": "eiv.regressor",
     "FlatPrior": "eiv.inputs",
@@ -66,6 +70,7 @@ _HOMES = {
     "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
     "UnlikeRowsWarning": "eiv.prediction.result",
+    "compare": "eiv.comparison",
     "errors_from_repeats": "eiv.inputs",
     "fit_splits": "eiv.regressor",
     "relative": "eiv.inputs",
