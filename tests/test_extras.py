@@ -70,7 +70,7 @@ again = eiv.EiVRegressor.load(folder / "m.eiv")
 def page():
     from eiv.io.modelfile import read_header
     from eiv.report import write_model_page
-    write_model_page(folder / "page.html", model, read_header(folder / "m.eiv"))
+    write_model_page(folder / "page.html", model.model_, read_header(folder / "m.eiv"))
 
 def workbook():
     from eiv.datasets._parsers import workbook

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         relative,
     )
     from eiv.io.modelfile import ModelFileError
+    from eiv.model import FittedModel
     from eiv.prediction.classes import ClassPrediction
     from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
     from eiv.regressor import EiVRegressor, fit_splits
@@ -35,6 +36,7 @@ __all__ = [
     "Comparison",
     "EiVClassifier",
     "EiVRegressor",
+    "FittedModel",
     "FlatPrior",
     "LabelErrorWarning",
     "LearnedPrior",
@@ -58,6 +60,7 @@ _HOMES = {
     "Comparison": "eiv.comparison",
     "EiVClassifier": "eiv.classifier",
     "EiVRegressor": "eiv.regressor",
+    "FittedModel": "eiv.model",
     "FlatPrior": "eiv.inputs",
     "LabelErrorWarning": "eiv.prediction.result",
     "LearnedPrior": "eiv.inputs",
