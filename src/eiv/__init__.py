@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from eiv.classifier import EiVClassifier
+    from eiv.comparison import Comparison, compare
     from eiv.inputs import (
         FlatPrior,
         LearnedPrior,
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ClassPrediction",
+    "Comparison",
     "EiVClassifier",
     "EiVRegressor",
     "FittedModel",
@@ -49,6 +51,7 @@ __all__ = [
     "TrainingDivergedError",
     "TrueInputs",
     "UnlikeRowsWarning",
+    "compare",
     "errors_from_repeats",
     "fit_splits",
     "relative",
@@ -56,6 +59,7 @@ __all__ = [
 
 _HOMES = {
     "ClassPrediction": "eiv.prediction.classes",
+    "Comparison": "eiv.comparison",
     "EiVClassifier": "eiv.classifier",
     "EiVRegressor": "eiv.regressor",
     "FittedModel": "eiv.model",
@@ -72,6 +76,7 @@ _HOMES = {
     "TrainingDivergedError": "eiv.training",
     "TrueInputs": "eiv.prediction.trueinputs",
     "UnlikeRowsWarning": "eiv.prediction.result",
+    "compare": "eiv.comparison",
     "errors_from_repeats": "eiv.inputs",
     "fit_splits": "eiv.regressor",
     "relative": "eiv.inputs",
