@@ -133,7 +133,7 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         if y is None and y_err is not None:
             raise ValueError("y_err is the error of labels, but y is None: give the labels too.")
         labels, known = (None, None) if y is None else self._check_observed(X, y, y_err)
-        n_theta, _ = self._draws_for(errors)
+        n_theta, _ = self._draws_for()
         with own_defaults():
             return for_population(self.model_, input_prior).true_inputs(
                 x, errors, labels, known, n_theta=n_theta, n_draws=int(n_draws), keep_draws=keep_draws, index=index
