@@ -26,6 +26,7 @@ NAMES = sorted(
 def test_the_public_names_are_these():
     assert eiv.__all__ == [
         "ClassPrediction",
+        "Comparison",
         "EiVClassifier",
         "EiVRegressor",
         "FittedModel",
@@ -41,6 +42,7 @@ def test_the_public_names_are_these():
         "SuspiciousErrorWarning",
         "TrainingDivergedError",
         "UnlikeRowsWarning",
+        "compare",
         "errors_from_repeats",
         "fit_splits",
         "relative",

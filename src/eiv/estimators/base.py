@@ -23,6 +23,8 @@ from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
 from eiv.model import FittedModel, zetas_per_block
 from eiv.posteriors import WeightPosterior
+from eiv.prediction import TrueInputs
+from eiv.scaling import mean_and_spread
 from eiv.training.fitting import Spec, device_of, family_of, likelihood_of
 from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
@@ -83,6 +85,62 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         with own_defaults():
             model = for_population(self.model_, input_prior)
             return model.draw_zeta(x, errors, n_draws, np.random.default_rng(random_state))
+
+    def true_inputs(
+        self,
+        X: Any,
+        y: Any = None,
+        X_err: Any = None,
+        y_err: Any = None,
+        *,
+        input_prior: Population = None,
+        n_draws: int = 500,
+        keep_draws: bool | None = None,
+    ) -> TrueInputs:
+        r"""What is known of the true inputs, given the readings and, where known, the labels.
+
+        .. math:: p(\zeta | x, y) \propto \pi(\zeta | x) \int p(y | f_\theta(\zeta))\, q_\phi(\theta)\, d\theta
+
+        The uncertainty of the weights counts: a label says of zeta what the curve, as far as it is known, lets it say.
+        The curve has been learned from the labels of training rows already, so with few rows these labels count for a
+        little too much.
+
+        Args:
+            X: `rows x n_x`, the readings.
+            y: their labels, in the form that `fit` takes; NaN where a label is not known. None where none is.
+            X_err: the error of these rows, where it differs from that of the fit.
+            y_err: the known part of the error of these labels, as for `fit`.
+            input_prior: of the true inputs of these rows, as for `predict_distribution`.
+            n_draws: draws of the true inputs of a row, 2 at least.
+            keep_draws: whether draws and covariances are kept; by default up to 2^25 values (256 MiB).
+
+        Returns:
+            A `TrueInputs`: mean, standard deviation, draws, intervals.
+
+        Examples:
+            >>> from eiv import EiVRegressor
+            >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+            >>> model = EiVRegressor(0.1, epochs=2).fit(X[:, None], y)
+            >>> model.true_inputs(X[:3, None], y[:3])
+            TrueInputs(rows=3, features=1, draws=500)
+
+        """
+        check_is_fitted(self, "model_")
+        if isinstance(n_draws, bool) or not isinstance(n_draws, int | np.integer) or n_draws < 2:
+            raise ValueError(f"n_draws must be an integer of at least 2, got {n_draws!r}.")
+        x, errors, index = self._check_rows(X, X_err)
+        if y is None and y_err is not None:
+            raise ValueError("y_err is the error of labels, but y is None: give the labels too.")
+        labels, known = (None, None) if y is None else self._check_observed(X, y, y_err)
+        n_theta, _ = self._draws_for()
+        with own_defaults():
+            return for_population(self.model_, input_prior).true_inputs(
+                x, errors, labels, known, n_theta=n_theta, n_draws=int(n_draws), keep_draws=keep_draws, index=index
+            )
+
+    def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, Array | None]:
+        """Labels of rows to find the true inputs of, `rows x n_y`, and their known errors."""
+        raise NotImplementedError
 
     @property
     def settings_(self) -> Settings:
@@ -215,19 +273,22 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             self.__dict__.update(before)
             raise
 
-    def _errors_at_fit(self, x: Array, X_err: Any, *, is_part: bool = False) -> Array:
-        """The errors of the training rows.
+    def _errors_at_fit(self, x: Array, X_err: Any, weights: Array | None, *, is_part: bool = False) -> Array:
+        """The errors of the training rows that count.
 
         Whether they are plausible is asked of the whole table once, not again of a part of it.
         """
+        _, spread = mean_and_spread(x, weights)
         if X_err is not None:
-            errors = self._errors("X_err", X_err, x.std(0), len(x))
+            errors = self._errors("X_err", X_err, spread, len(x))
         else:
-            errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err, x.std(0))
+            errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err, spread)
+        counted = counting(weights)
+        errors = errors if len(errors) == 1 else errors[counted]
         if not is_part:
             name, taken = self._taken("x_err" if X_err is None else "X_err", errors)
             features, classical = getattr(self, "feature_names_in_", None), self.error_model == "classical"
-            check_plausible(name, x, taken, features, classical=classical, constant_left_out=self.standardise)
+            check_plausible(name, x[counted], taken, features, classical=classical, constant_left_out=self.standardise)
         return errors
 
     def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Array, Any]:
@@ -281,6 +342,18 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
                 f"differ, got {self.n_networks}."
             )
         check_precision(self.precision, device_of(self.device), DTYPES[self.dtype])
+
+
+def counting(weights: Array | None) -> NDArray[np.intp] | slice:
+    """The rows whose weight is above zero: a weight of zero means that the row is not there."""
+    return slice(None) if weights is None else np.flatnonzero(weights)
+
+
+def above_zero(weights: Array | None) -> Array | None:
+    """The weights of the rows that count; None where each of them counts once."""
+    if weights is None or (weights[weights > 0] == 1).all():
+        return None
+    return weights[weights > 0]
 
 
 def named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -49,6 +49,7 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("classes", ", ".join(map(str, classes["values"])))
         if classes
         else ("noise of the target", noise + _described(training)),
+        *_chosen(training),
         ("settings", _settings(settings_of(header))),
         ("seed", str(header["seed"] if given_seed is None else given_seed)),
     ]
@@ -63,6 +64,13 @@ def _described(training: Mapping[str, Any]) -> str:
     words = training.get("likelihood", "")
     v.check("the likelihood of its training", words, v.Constraint(lambda value: isinstance(value, str), "words"))
     return f" ({words})" if words else ""
+
+
+def _chosen(training: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How the likelihood was chosen, where the data chose it."""
+    words = training.get("likelihood_choice", "")
+    v.check("the choice of its likelihood", words, v.Constraint(lambda value: isinstance(value, str), "words"))
+    return [("likelihood", words)] if words else []
 
 
 def words_on_factor(header: Mapping[str, Any]) -> str:
