@@ -1,9 +1,9 @@
 """Time of this version over that of another one: `python benchmarks/versions.py COMMIT [--write]`.
 
 Each version runs in a process of its own, with its own copy of `speed.py`; the two take turns, so that whatever else
-the machine does strikes both. Times are those that the processor spent, on one thread. Trainings of small networks
-are five times as long as those of `speed.py`, since short ones scatter. A figure is the median over the rounds of the ratio of a turn to
-its neighbour's, with the standard error of that median.
+the machine does strikes both. Times are those that the processor spent, on one thread. Trainings of small networks are
+five times as long as those of `speed.py`, since short ones scatter. A figure is the median over the rounds of the ratio
+of a turn to its neighbour's, with the standard error of that median.
 """
 
 from __future__ import annotations
