@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         relative,
     )
     from eiv.io.modelfile import ModelFileError
+    from eiv.model import FittedModel
     from eiv.prediction.classes import ClassPrediction
     from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
     from eiv.prediction.trueinputs import TrueInputs
@@ -34,6 +35,7 @@ __all__ = [
     "ClassPrediction",
     "EiVClassifier",
     "EiVRegressor",
+    "FittedModel",
     "FlatPrior",
     "LabelErrorWarning",
     "LearnedPrior",
@@ -56,6 +58,7 @@ _HOMES = {
     "ClassPrediction": "eiv.prediction.classes",
     "EiVClassifier": "eiv.classifier",
     "EiVRegressor": "eiv.regressor",
+    "FittedModel": "eiv.model",
     "FlatPrior": "eiv.inputs",
     "LabelErrorWarning": "eiv.prediction.result",
     "LearnedPrior": "eiv.inputs",

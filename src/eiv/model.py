@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +16,8 @@ from torch import Tensor
 from eiv.engine import memory
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import network_seeds
-from eiv.inputs import InputPrior, TrainingCloud, ZetaPosterior
-from eiv.inputs.errors import times
+from eiv.inputs import InputPrior, RelativeError, TrainingCloud, ZetaPosterior
+from eiv.inputs.errors import check_x_err, named_errors, times
 from eiv.inputs.own import OwnDraws, standardised
 from eiv.inputs.zeta import is_ours
 from eiv.likelihoods import Likelihood
@@ -31,11 +31,12 @@ from eiv.prediction.sampling import BlockSampler, FunctionSampler, LiteralSample
 from eiv.prediction.trueinputs import FoundZetas
 from eiv.scaling import Scaler
 from eiv.training.settings import Settings
+from eiv.validation import check_unmasked
 
 __all__ = ["FittedModel", "Names", "Record"]
 
 Array = NDArray[np.float64]
-MOST_ZETAS = 5  # the most zetas in a block of a prediction, as many as it has thetas
+_FEWEST_ZETAS, _MOST_ZETAS = 2, 5  # in a block of a prediction: to split the variance, and as many as it has thetas
 SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
     "unbiased": BlockSampler,
     "literal": LiteralSampler,
@@ -183,13 +184,60 @@ class FittedModel:
             return self.input_prior
         return _PriorOfLike(self.cloud)
 
+    @property
+    def has_classes(self) -> bool:
+        """Whether labels are classes."""
+        return self.names.classes is not None
+
+    def with_draws(self, n_theta: int | None = None, n_zeta: int | None = None) -> FittedModel:
+        """The same model with other numbers of draws in its predictions; None leaves a number as it is."""
+        settings = self.settings
+        n_theta, n_zeta = n_theta or settings.n_theta, n_zeta or settings.n_zeta
+        return replace(self, settings=replace(settings, n_theta=n_theta, n_zeta=n_zeta))
+
+    def with_prior(self, input_prior: InputPrior) -> FittedModel:
+        """The same model for rows whose true inputs have another prior than those of the training rows."""
+        if self.settings.error_model == "berkson":
+            raise ValueError(
+                "input_prior has no meaning for error_model='berkson', where zeta given x is N(x, x_err^2) whatever is "
+                "believed of zeta before."
+            )
+        return replace(self, input_prior=input_prior)
+
+    def errors_of(self, X_err: Any, n_rows: int) -> Array:
+        """The errors of rows to predict, in a form of `eiv.inputs.errors`.
+
+        Args:
+            X_err: what a user states, in the units of X; None for the error of the fit.
+            n_rows: the number of rows.
+
+        Returns:
+            Standard deviations or covariances, for all rows or for each.
+
+        """
+        if X_err is None:
+            if self.x_err is None:
+                raise ValueError(
+                    "X_err is needed: the model was fitted with an error for each row, so the errors of new rows have "
+                    "to be given too (X_err=0 where they are exact)."
+                )
+            return self.x_err[None]
+        check_unmasked("X_err", X_err)
+        if isinstance(X_err, RelativeError):
+            return X_err.of(self.record.x_spread, self.names.features)
+        return check_x_err("X_err", named_errors("X_err", X_err, self.names.features), self.n_features, n_rows)
+
     def for_predictions(self) -> WeightPosterior:
         """The weight posterior, in float64 where its moments are known in closed form.
 
         Rounding errors then do not matter: rows have the same predictions alone, together and in any order, on every
         machine. Draws of the other families have Monte Carlo errors far above the rounding errors of float32.
         """
-        return self.posterior.in_double() if self.posterior.in_closed_form else self.posterior
+        return self._in_double if self.posterior.in_closed_form else self.posterior
+
+    @cached_property
+    def _in_double(self) -> WeightPosterior:
+        return self.posterior.in_double()
 
     def predict(
         self,
@@ -271,7 +319,7 @@ class FittedModel:
         """
         assert self.names.classes is not None
         errors, n_theta, n_zeta = self._taken(errors, n_draws)
-        posterior = self.posterior.in_double()  # rows alone and together then have the same probabilities
+        posterior = self._in_double  # rows alone and together then have the same probabilities
         sampler = ClassSampler(posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
         found = np.empty((len(x), self.n_outputs + 3))
         with matmul_precision(posterior.parameters[0].device, "float32"):
@@ -352,7 +400,7 @@ class FittedModel:
 
     def _taken(self, errors: Array, n_draws: tuple[int, int] | None) -> tuple[Array, int, int]:
         """The errors of x that a prediction takes, the number of thetas per network, and of zetas per block."""
-        n_theta, n_zeta = n_draws or (self.settings.n_theta, min(self.settings.n_zeta or MOST_ZETAS, MOST_ZETAS))
+        n_theta, n_zeta = n_draws or (self.settings.n_theta, zetas_per_block(self.settings.n_zeta))
         taken = times(errors, self.settings.x_err_factor)
         return taken, n_theta, n_zeta if taken.any() else 1
 
@@ -425,6 +473,11 @@ class _PriorOfLike:
         zeta = self.cloud.prior.posterior(x, x_err)
         beyond = torch.from_numpy(self.cloud.beyond(x.numpy(), x_err.numpy()))
         return zeta.with_flat_prior(beyond, x, x_err) if bool(beyond.any()) else zeta
+
+
+def zetas_per_block(n_zeta: int | None) -> int:
+    """The zetas in a block of a prediction where training has `n_zeta` per row, or chooses their number itself."""
+    return min(max(n_zeta or _MOST_ZETAS, _FEWEST_ZETAS), _MOST_ZETAS)
 
 
 def standardised_zetas(prior: InputPrior, scaler: Scaler, x: Array, errors: Array) -> ZetaPosterior:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state as _check_random_state
 
 Array = NDArray[np.float64]
 _MOST_NAMED = 20  # the most columns named in a message
@@ -122,6 +123,27 @@ def check_random_generator(random_state: int | np.random.Generator | None) -> np
     return np.random.default_rng(random_state)
 
 
+def check_random_state(random_state: Any) -> np.random.RandomState:
+    """The generator of an estimator's `random_state`, in the forms that scikit-learn takes."""
+    if isinstance(random_state, np.random.Generator):
+        raise ValueError(
+            "random_state must be None, a whole number or a numpy.random.RandomState, got a numpy.random.Generator, "
+            "which scikit-learn's estimators do not take. Give int(generator.integers(2**31)) instead."
+        )
+    found: np.random.RandomState = _check_random_state(random_state)
+    return found
+
+
+def check_unmasked(name: str, values: Any) -> None:
+    """Raise a ValueError where `values` is an array with masked values, which would count as if they were none."""
+    n_masked = int(np.sum(values.mask)) if isinstance(values, np.ma.MaskedArray) else 0
+    if n_masked:
+        raise ValueError(
+            f"{name} must hold a value everywhere, but {n_masked} of its {values.size} values are masked. Leave their "
+            "rows out, or fill them in."
+        )
+
+
 def check_same_rows(**tables: Any) -> None:
     """Raise a ValueError where tables differ in their number of rows."""
     rows = {name: _n_rows(table) for name, table in tables.items()}
@@ -133,6 +155,7 @@ def check_same_rows(**tables: Any) -> None:
 
 def check_numeric(name: str, table: Any) -> None:
     """Raise a ValueError that names the columns of `table` that do not hold numbers, if there are any."""
+    check_unmasked(name, table)
     columns = getattr(table, "columns", None)
     if columns is None or not hasattr(table, "dtypes"):
         return
@@ -153,6 +176,7 @@ def check_y_err(y_err: Any, shape: tuple[int, int], output_names: Sequence[str] 
     order.
     """
     n_rows, n_outputs = shape
+    check_unmasked("y_err", y_err)
     if isinstance(y_err, str | bool | np.bool_):
         raise ValueError(f"y_err must be a number or numbers, got {y_err!r}.")
     by_row = getattr(y_err, "ndim", 0) == 1 and n_outputs == 1 and not _names_one_of(y_err, output_names)
@@ -179,7 +203,15 @@ def median_above_zero(errors: Array) -> Array:
 
 
 def in_feature_order(name: str, errors: Any, feature_names: Sequence[str] | None) -> Any:
-    """Errors with names (a mapping, a pandas Series or table) in the order of the features of X."""
+    """Errors with names (a mapping, a pandas Series or table) in the order of the features of X.
+
+    Features that a mapping leaves out have no error.
+    """
+    if isinstance(errors, Mapping) and errors and feature_names is not None:
+        strange = [label for label in errors if str(label) not in set(feature_names)]
+        if strange:
+            raise ValueError(f"{name} names {_some(strange)}, but the features of X are {_some(feature_names)}.")
+        errors = dict.fromkeys(feature_names, 0.0) | {str(label): error for label, error in errors.items()}
     return in_order_of(name, errors, feature_names, "feature of X", "X")
 
 

@@ -14,6 +14,7 @@ from torch import nn
 
 from eiv import validation as v
 from eiv.classifier.labels import check_labels, check_seen, one_column_per_class
+from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
 from eiv.estimators.base import named
 from eiv.estimators.population import Population, for_population, warn_of_unlike
@@ -70,8 +71,8 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         learning_rate: Adam's step size; 0.001 by default.
         learning_rate_decay: the share of the training, at its end, over which the step size falls linearly to zero; 0
             leaves it as it is; 0.6 by default.
-        n_zeta: L, draws of the true input per row in training. A prediction takes as many for each five thetas, five
-            at most, and crosses all thetas with all of them.
+        n_zeta: L, draws of the true input per row in training. A prediction takes as many for each five thetas, two at
+            least and five at most, and crosses all thetas with all of them.
         n_theta: K, draws of the weights per network in a prediction; 100 by default.
         n_networks: networks that are trained and whose draws are pooled.
         standardise: whether X is brought to mean 0 and standard deviation 1 first, and its errors with it.
@@ -197,8 +198,9 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
             >>> model = EiVClassifier(epochs=2).fit(X, X[:, 0] > 0, X_err=0.1)
 
         """
-        table = self._check_table(X, y, X_err)
-        (self.model_,) = fit_models([self._spec()], [table])
+        with self._fitting():
+            table = self._check_table(X, y, X_err)
+            (self.model_,) = fit_models([self._spec()], [table])
         return self
 
     def predict(self, X: Any, *, X_err: Any = None, input_prior: Population = None) -> NDArray[Any]:
@@ -373,7 +375,8 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         """What the methods that predict have in common; a warning of it points to who calls these."""
         check_is_fitted(self, "model_")
         x, errors, index = self._check_rows(X, X_err)
-        model = for_population(self.model_, input_prior)
-        found = model.predict_classes(x, errors, n_draws=self._draws_for(errors), index=index)
+        with own_defaults():
+            model = for_population(self.model_, input_prior)
+            found = model.predict_classes(x, errors, n_draws=self._draws_for(), index=index)
         warn_of_unlike(self.model_, x, found, stacklevel=3)
         return found

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from eiv import validation as v
+from eiv.engine.ambient import own_defaults
 from eiv.engine.products import check_precision
 from eiv.estimators.population import Population, for_population
 from eiv.inputs import InputPrior, RelativeError
@@ -21,7 +22,7 @@ from eiv.inputs.errors import check_x_err, named_errors, times
 from eiv.inputs.plausible import check_plausible
 from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
-from eiv.model import MOST_ZETAS, FittedModel
+from eiv.model import FittedModel, zetas_per_block
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import TrueInputs
 from eiv.training.fitting import Spec, device_of, family_of, input_prior_of, likelihood_of
@@ -81,9 +82,9 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "model_")
         x, errors, _ = self._check_rows(X, X_err)
-        return for_population(self.model_, input_prior).draw_zeta(
-            x, errors, n_draws, np.random.default_rng(random_state)
-        )
+        with own_defaults():
+            model = for_population(self.model_, input_prior)
+            return model.draw_zeta(x, errors, n_draws, np.random.default_rng(random_state))
 
     def true_inputs(
         self,
@@ -131,10 +132,11 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         if y is None and y_err is not None:
             raise ValueError("y_err is the error of labels, but y is None: give the labels too.")
         labels, known = (None, None) if y is None else self._check_observed(X, y, y_err)
-        n_theta, _ = self._draws_for(errors)
-        return for_population(self.model_, input_prior).true_inputs(
-            x, errors, labels, known, n_theta=n_theta, n_draws=int(n_draws), keep_draws=keep_draws, index=index
-        )
+        n_theta, _ = self._draws_for()
+        with own_defaults():
+            return for_population(self.model_, input_prior).true_inputs(
+                x, errors, labels, known, n_theta=n_theta, n_draws=int(n_draws), keep_draws=keep_draws, index=index
+            )
 
     def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, Array | None]:
         """Labels of rows to find the true inputs of, `rows x n_y`, and their known errors."""
@@ -259,6 +261,18 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         arguments: dict[str, Any] = self.get_params(deep=False)
         return arguments
 
+    @contextlib.contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """A fit. One that fails or is interrupted leaves the estimator as it was, with the model of an earlier fit."""
+        before = dict(self.__dict__)
+        try:
+            with own_defaults():
+                yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
     def _errors_at_fit(self, x: Array, X_err: Any, *, is_part: bool = False) -> Array:
         """The errors of the training rows.
 
@@ -279,19 +293,16 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         v.check_numeric("X", X)
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         x: Array = named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
-        return x, self._errors_at_predict(X_err, len(x)), index
+        return x, self.model_.errors_of(X_err, len(x)), index
 
-    def _draws_for(self, errors: Array) -> tuple[int, int]:
+    def _draws_for(self) -> tuple[int, int]:
         """Draws of the weights, and of the true input for each block of them, that a prediction takes; checked."""
         for name in ("n_theta", "n_zeta"):
             v.check(name, getattr(self, name), self._constraints[name])
-        n_zeta = self.n_zeta or self.settings_.n_zeta or MOST_ZETAS
-        if errors.any() and n_zeta < 2:
-            raise ValueError("n_zeta must be at least 2 to predict inputs that have errors, got 1.")
-        return self.n_theta or self.settings_.n_theta, min(n_zeta, MOST_ZETAS)
+        return self.n_theta or self.settings_.n_theta, zetas_per_block(self.n_zeta or self.settings_.n_zeta)
 
     def _spec(self) -> Spec:
-        return Spec(self._arguments, int(check_random_state(self.random_state).randint(2**31)))
+        return Spec(self._arguments, int(v.check_random_state(self.random_state).randint(2**31)))
 
     def _changed_since_fit(self) -> dict[str, Any]:
         fitted = self.model_.arguments
@@ -300,6 +311,7 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
     def _errors(self, name: str, errors: Any, x_spread: Array, n_rows: int | None = None) -> Array:
         """Checked errors in the order of the features, in one of the forms of `eiv.inputs.errors`."""
         names = getattr(self, "feature_names_in_", None)
+        v.check_unmasked(name, errors)
         if isinstance(errors, RelativeError):
             return errors.of(x_spread, names)
         return check_x_err(name, named_errors(name, errors, names), self.n_features_in_, n_rows)
@@ -333,16 +345,6 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             )
         input_prior_of(settings.input_prior, self.error_model)
         check_precision(self.precision, device_of(self.device), DTYPES[self.dtype])
-
-    def _errors_at_predict(self, X_err: Any, n_rows: int) -> Array:
-        if X_err is not None:
-            return self._errors("X_err", X_err, self.model_.record.x_spread, n_rows)
-        if self.x_err_ is None:
-            raise ValueError(
-                "X_err is needed: the model was fitted with an error for each row, so the errors of new rows have to "
-                "be given too (X_err=0 where they are exact)."
-            )
-        return np.asarray(self.x_err_)[None]
 
 
 def named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -122,7 +122,7 @@ def check_x_err(name: str, x_err: Any, n_features: int, n_rows: int | None = Non
 
 def named_errors(name: str, x_err: Any, feature_names: Sequence[str] | None) -> Any:
     """Errors that carry names in the order of the features; a covariance table becomes `1 x n_x x n_x`."""
-    if not isinstance(x_err, Mapping) and getattr(x_err, "ndim", 0) == 2 and hasattr(x_err, "index"):
+    if not isinstance(x_err, Mapping) and getattr(x_err, "ndim", 0) == 2 and hasattr(x_err, "columns"):
         labels = list(x_err.index)
         if len(labels) == len(x_err.columns) and set(labels) == set(x_err.columns):
             if feature_names is None:

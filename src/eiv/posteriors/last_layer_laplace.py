@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Mapping
 from typing import NamedTuple, Self
 
@@ -19,12 +20,14 @@ from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
 from eiv.networks.cosine import CosineStack
 from eiv.posteriors.base import PointPosterior, ThetaVariance, WeightDraw
+from eiv.posteriors.directions import Directions
 
 __all__ = ["LastLayerLaplace"]
 
 _ZETAS = 256  # zetas per row in each of the two sets that its information is estimated from, without quadrature
 _MOST_ROWS, _MOST_DRAWN_ROWS = 10_000, 2_000  # the most rows that the information is taken from, with and without it
 _LABELS, _LEAST_LABELS = 2_000, 4  # the fewest labels that are drawn, over all rows and per row
+_ONE_AT_A_TIME = threading.Lock()  # threads that predict with the same posterior wait for its directions
 _LEAST_PRECISION = 1e-8  # the smallest precision as a share of the largest, for a fit without prior
 
 
@@ -102,6 +105,7 @@ class LastLayerLaplace(PointPosterior):
 
     def __init__(self, stack: NetworkStack, weight_penalty: float | Tensor) -> None:
         super().__init__(stack, weight_penalty)
+        self._found: tuple[Tensor, Directions] | None = None
         called = self._called_layers()
         self.head = called[-1] if called else None
         self._check_head()
@@ -185,7 +189,8 @@ class LastLayerLaplace(PointPosterior):
         moves = None if draw is None else exact._moves(draw)
         width = max(self._values_per_row, 2 * self.stack.n_outputs * self.n_weights)
         parts = exact.stack.parts(zeta.to(exact.stack.dtype).unsqueeze(1), width)
-        found = [exact._over_theta(part, moves) for part in parts]
+        directions = exact._directions(zeta.shape[1])
+        found = [exact._over_theta(part, moves, directions) for part in parts]
         variance = torch.cat([part.variance for part in found], dim=1)
         of_draws = [part.moves for part in found if part.moves is not None]
         return ThetaVariance(variance, torch.cat(of_draws, dim=2) if of_draws else None)
@@ -213,18 +218,40 @@ class LastLayerLaplace(PointPosterior):
         root = self.kept["root"]
         return draw["head"].to(root.dtype) @ root.mT
 
-    def _over_theta(self, zeta: Tensor, moves: Tensor | None) -> ThetaVariance:
+    def _over_theta(self, zeta: Tensor, moves: Tensor | None, directions: Directions | None) -> ThetaVariance:
         """As `theta_variance`, for `zeta` of `S x 1 x R x n_x` and `moves` of the weights, `S x D x n_w`."""
         slopes = self._slopes_by_output(self._features(zeta))  # S x R x n_y x n_w
         flat = slopes.flatten(1, 2)
-        scaled = torch.matmul(flat, self.kept["root"]).view_as(slopes)
-        variance = torch.linalg.vecdot(scaled, scaled)
+        if directions is None:
+            scaled = torch.matmul(flat, self.kept["root"])
+            variance = torch.linalg.vecdot(scaled, scaled)
+        else:
+            variance = directions.variance(flat)
+        variance = variance.view(slopes.shape[:3])
         return ThetaVariance(variance, None if moves is None else (moves @ flat.mT).unflatten(2, variance.shape[1:]))
+
+    def _directions(self, n_rows: int) -> Directions | None:
+        """The directions of C where they save time: on a CPU, for as many rows as weights or more.
+
+        They are found once and kept beside the root that they belong to. In float32 they would not be exact enough.
+        """
+        root = self.kept["root"]
+        if root.is_cuda or root.dtype != torch.float64:
+            return None
+        with _ONE_AT_A_TIME:
+            if self._found is None or self._found[0] is not root:
+                if n_rows < self.n_weights:
+                    return None
+                self._found = root, Directions.of(root)
+            directions = self._found[1]
+        return directions if directions.excess.shape[1] <= self.n_weights // 2 else None
 
     @staticmethod
     def _slopes_by_output(features: Features) -> Tensor:
         """The slopes of each output with respect to all weights, `S x R x n_y x n_w`; `features` have D = 1."""
         last, hidden = features.last.squeeze(1), features.hidden.squeeze(1)
+        if hidden.shape[2:] == (1, 0):
+            return last.unsqueeze(2)
         outputs = torch.eye(hidden.shape[2], dtype=last.dtype, device=last.device)
         return torch.cat([torch.einsum("jk,srq->srjkq", outputs, last).flatten(3), hidden], dim=3)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -141,8 +142,11 @@ class Prediction:
     def __len__(self) -> int:
         return len(self.mean)
 
-    def __getitem__(self, rows: slice | NDArray[Any]) -> Prediction:
-        """The prediction of some of the rows."""
+    def __getitem__(self, rows: int | slice | Sequence[int] | NDArray[Any]) -> Prediction:
+        """The prediction of some of the rows, or of a single one, which is a prediction of one row."""
+        if isinstance(rows, int | np.integer):
+            first = range(len(self))[rows]
+            rows = slice(first, first + 1)
         return Prediction(
             mean=self.mean[rows],
             epistemic=self.epistemic[rows],
@@ -252,8 +256,10 @@ class Prediction:
         draws = self._kept_draws().astype(float)
         return draws if of == "function" else self._known_labels().sample(draws, check_random_generator(random_state))
 
-    def to_frame(self, level: float = 0.95) -> pd.DataFrame:
-        """A table with one row per prediction: moments, split of the variance, interval of the function at `level`.
+    def to_frame(self, level: float = 0.95, of: Of = "function") -> pd.DataFrame:
+        """A table with one row per prediction: moments, split of the variance, and the interval at `level`.
+
+        `low` and `high` are the ends of the interval of f(zeta), or `of="label"` of a measured y.
 
         Several outputs stand side by side under their names. Where they are known, `likeness` and `unlike` come last;
         with several outputs, which share them, under an empty name.
@@ -266,7 +272,7 @@ class Prediction:
         """
         import pandas as pd  # noqa: PLC0415
 
-        low, high = self.interval(level)
+        low, high = self.interval(level, of)
         parts = {name: getattr(self, name) for name in ("mean", "std", "epistemic", "aleatoric", "noise", "total")}
         columns = {name: self._columns(value) for name, value in (parts | {"low": low, "high": high}).items()}
         of_rows = {} if self.unlike is None else {"likeness": self.likeness, "unlike": self.unlike}
@@ -310,7 +316,7 @@ class Prediction:
         columns = pd.MultiIndex.from_product([self._outputs(), features])
         return pd.DataFrame(shares.reshape(len(self), -1), index=self.index, columns=columns)
 
-    def plot_budget(self, rows: slice | NDArray[Any] | None = None) -> Figure:
+    def plot_budget(self, rows: int | slice | Sequence[int] | NDArray[Any] | None = None) -> Figure:
         r"""The uncertainty budget as bars, one per row, and a panel per output.
 
         .. math:: \sum_i \mathrm{share}_i + \mathrm{remainder} = 1
@@ -331,7 +337,7 @@ class Prediction:
 
         chosen = self[slice(_MOST_BARS) if rows is None else rows]
         labels = [str(label) for label in (range(len(self)) if self.index is None else self.index)]
-        shown = np.asarray(labels)[slice(_MOST_BARS) if rows is None else rows]
+        shown = np.atleast_1d(np.asarray(labels)[slice(_MOST_BARS) if rows is None else rows])
         outputs = [""] if self.mean.ndim == 1 else self._outputs()
         return budget_figure(chosen._shares_with_remainder(), self._features(), shown.tolist(), outputs)  # noqa: SLF001
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from eiv import validation as v
+from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
 from eiv.estimators.base import named
 from eiv.estimators.population import Population, for_population, warn_of_unlike
@@ -97,8 +98,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             from the learned rows unless the held-out ones disagree, less what the covariance of the weights explains
             where that is found after training. By "rmse" and "residual" it comes from the held-out rows alone. 0.1 by
             default, 0 in the paper.
-        n_zeta: L, draws of the true input per row in training. A prediction takes as many for each of its blocks, five
-            at most.
+        n_zeta: L, draws of the true input per row in training. A prediction takes as many for each of its blocks, two
+            at least and five at most.
         n_theta: K, draws of the weights per network in a prediction; 100 by default, 40 for each network of cosines.
         n_networks: networks that are trained and whose draws are pooled.
         standardise: whether X and y are brought to mean 0 and standard deviation 1 first, and their errors with them.
@@ -245,8 +246,9 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             >>> model = EiVRegressor(epochs=2).fit(X[:, None], y, X_err=0.1)
 
         """
-        table = self._check_table(X, y, X_err, y_err)
-        (self.model_,) = fit_models([self._spec()], [table])
+        with self._fitting():
+            table = self._check_table(X, y, X_err, y_err)
+            (self.model_,) = fit_models([self._spec()], [table])
         if self.epochs is None:  # a training that is cut short may leave the curve for later
             warn_of_missed_curves([self.model_], [table], stacklevel=2)
         return self
@@ -490,9 +492,10 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         v.check_option("method", method, tuple(SAMPLERS))
         x, errors, index = self._check_rows(X, X_err)
         known = None if y_err is None else v.check_y_err(y_err, (len(x), self.n_outputs_), self.model_.names.outputs)
-        n_draws = self._draws_for(errors)
-        found = for_population(self.model_, input_prior).predict(
-            x, errors, known, n_draws=n_draws, method=method, keep_draws=keep_draws, budget=budget, index=index
-        )
+        n_draws = self._draws_for()
+        with own_defaults():
+            found = for_population(self.model_, input_prior).predict(
+                x, errors, known, n_draws=n_draws, method=method, keep_draws=keep_draws, budget=budget, index=index
+            )
         warn_of_unlike(self.model_, x, found, stacklevel=3)
         return found

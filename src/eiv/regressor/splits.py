@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing
 
 from eiv import validation as v
+from eiv.engine.ambient import own_defaults
 from eiv.regressor.estimator import EiVRegressor
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Table
@@ -67,7 +68,7 @@ def fit_splits(
             if on_progress is not None:
                 on_progress((done + share) / len(sizes))
 
-        with _one_warning_of_a_kind(said):
+        with _one_warning_of_a_kind(said), own_defaults():
             found = fit_models([models[i]._spec() for i in chosen], [tables[i] for i in chosen], report)  # noqa: SLF001
         for i, fitted_model in zip(chosen, found, strict=True):
             models[i].model_ = fitted_model
@@ -93,7 +94,7 @@ def _of_splits(
 ) -> tuple[list[EiVRegressor], list[Table]]:
     """A copy of the model for each split, with a seed of its own, and its rows, checked."""
     v.check_same_rows(X=X, y=y)
-    random = check_random_state(model.random_state)
+    random = v.check_random_state(model.random_state)
     whole = clone(model)._check_table(X, y, X_err, y_err)  # noqa: SLF001
     per_row = X_err is not None and len(whole.x_err) > 1
     models, tables = [], []

@@ -231,7 +231,7 @@ class Settings:
     n_zeta: int | None = of_recipe(
         v.integer(1, 10**4),
         "L, draws of the true input per row in training. A prediction takes as many for each of its blocks, "
-        "five at most.",
+        "two at least and five at most.",
         paper=5,
         default=None,
     )

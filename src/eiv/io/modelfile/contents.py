@@ -37,6 +37,11 @@ class Saved(NamedTuple):
     model: FittedModel
     changed: dict[str, Any]
 
+    @property
+    def to_predict(self) -> FittedModel:
+        """The model with the numbers of draws that its estimator had when it was saved."""
+        return self.model.with_draws(self.changed.get("n_theta"), self.changed.get("n_zeta"))
+
 
 def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays that make up a fitted model."""
