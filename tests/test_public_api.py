@@ -41,6 +41,7 @@ def test_the_public_names_are_these():
         "Repeats",
         "SuspiciousErrorWarning",
         "TrainingDivergedError",
+        "TrueInputs",
         "UnlikeRowsWarning",
         "compare",
         "errors_from_repeats",
