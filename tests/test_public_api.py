@@ -28,6 +28,7 @@ def test_the_public_names_are_these():
         "ClassPrediction",
         "EiVClassifier",
         "EiVRegressor",
+        "ErrorScaler",
         "FlatPrior",
         "LabelErrorWarning",
         "LearnedPrior",

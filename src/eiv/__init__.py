@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from eiv.classifier import EiVClassifier
+    from eiv.estimators import ErrorScaler
     from eiv.inputs import (
         FlatPrior,
         LearnedPrior,
@@ -33,6 +34,7 @@ __all__ = [
     "ClassPrediction",
     "EiVClassifier",
     "EiVRegressor",
+    "ErrorScaler",
     "FlatPrior",
     "LabelErrorWarning",
     "LearnedPrior",
@@ -54,6 +56,7 @@ _HOMES = {
     "ClassPrediction": "eiv.prediction.classes",
     "EiVClassifier": "eiv.classifier",
     "EiVRegressor": "eiv.regressor",
+    "ErrorScaler": "eiv.estimators",
     "FlatPrior": "eiv.inputs",
     "LabelErrorWarning": "eiv.prediction.result",
     "LearnedPrior": "eiv.inputs",

@@ -17,6 +17,7 @@ from eiv.engine import memory
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import network_seeds
 from eiv.inputs import InputPrior, TrainingCloud, ZetaPosterior
+from eiv.inputs.columns import ErrorColumns
 from eiv.inputs.errors import times
 from eiv.inputs.own import standardised
 from eiv.likelihoods import Likelihood
@@ -49,6 +50,7 @@ class Names:
         outputs: those of y if it was a pandas table, else None.
         has_columns: whether y had a second axis.
         classes: the classes in the order of the networks' outputs, where labels are classes.
+        error_columns: the columns of X that hold errors of others, where some do.
 
     Examples:
         >>> Names(features=("length", "temperature")).has_columns
@@ -60,6 +62,12 @@ class Names:
     outputs: tuple[str, ...] | None = None
     has_columns: bool = False
     classes: NDArray[Any] | None = None
+    error_columns: ErrorColumns | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names of all columns of X, those with errors too; None where it had no names."""
+        return self.features if self.error_columns is None else self.error_columns.columns
 
 
 @dataclass(frozen=True)

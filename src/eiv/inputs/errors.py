@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from eiv.validation import in_feature_order
 
@@ -44,6 +44,10 @@ class RelativeError:
         if shares.ndim == 3:
             raise ValueError(f"relative must be a number or {len(spread)} values, got a matrix.")
         return shares * spread
+
+
+StatedErrors = ArrayLike | Mapping[str, float | str] | RelativeError | None
+"""What `x_err` takes: numbers in many forms, those by name, or names of columns of X that hold them."""
 
 
 def relative(share: Any) -> RelativeError:
