@@ -40,3 +40,12 @@ def test_upper_rooms_use_public_names(room):
             public = [*importlib.import_module(node.module).__all__, "validation"]  # a tool, of `eiv` itself
             unknown = [each.name for each in node.names if each.name not in public]
             assert not unknown, f"{path}: {node.module} has no public name {unknown}"
+
+
+def test_pages_and_commands_know_fitted_models():
+    """The estimators are for `eiv fit`; whatever uses a model takes a `FittedModel`."""
+    fitting = {"fit.py", "classfit.py", "options.py"}
+    for path in [*(PACKAGE / "report").rglob("*.py"), *(PACKAGE / "cli").rglob("*.py")]:
+        imports = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if hasattr(node, "names")]
+        named = {name.name for node in imports if isinstance(node, ast.ImportFrom) for name in node.names}
+        assert path.name in fitting or not named & {"EiVRegressor", "EiVClassifier"}, path

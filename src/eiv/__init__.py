@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from eiv.classifier import EiVClassifier
+    from eiv.comparison import Comparison, compare
     from eiv.estimators import ErrorScaler
     from eiv.inputs import (
         FlatPrior,
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
         relative,
     )
     from eiv.io.modelfile import ModelFileError
+    from eiv.model import FittedModel
     from eiv.prediction.classes import ClassPrediction
     from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
+    from eiv.prediction.trueinputs import TrueInputs
     from eiv.regressor import EiVRegressor, fit_splits
     from eiv.training import TrainingDivergedError
     from eiv.training.neighbours import MissedCurveWarning
@@ -32,9 +35,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ClassPrediction",
+    "Comparison",
     "EiVClassifier",
     "EiVRegressor",
     "ErrorScaler",
+    "FittedModel",
     "FlatPrior",
     "LabelErrorWarning",
     "LearnedPrior",
@@ -46,7 +51,9 @@ __all__ = [
     "Repeats",
     "SuspiciousErrorWarning",
     "TrainingDivergedError",
+    "TrueInputs",
     "UnlikeRowsWarning",
+    "compare",
     "errors_from_repeats",
     "fit_splits",
     "relative",
@@ -54,9 +61,11 @@ __all__ = [
 
 _HOMES = {
     "ClassPrediction": "eiv.prediction.classes",
+    "Comparison": "eiv.comparison",
     "EiVClassifier": "eiv.classifier",
     "EiVRegressor": "eiv.regressor",
     "ErrorScaler": "eiv.estimators",
+    "FittedModel": "eiv.model",
     "FlatPrior": "eiv.inputs",
     "LabelErrorWarning": "eiv.prediction.result",
     "LearnedPrior": "eiv.inputs",
@@ -68,7 +77,9 @@ _HOMES = {
     "Repeats": "eiv.inputs",
     "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
+    "TrueInputs": "eiv.prediction.trueinputs",
     "UnlikeRowsWarning": "eiv.prediction.result",
+    "compare": "eiv.comparison",
     "errors_from_repeats": "eiv.inputs",
     "fit_splits": "eiv.regressor",
     "relative": "eiv.inputs",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state as _check_random_state
 
 Array = NDArray[np.float64]
+_FEWEST_ROWS = 2  # that a model can be fitted to
 _MOST_NAMED = 20  # the most columns named in a message
 
 
@@ -215,6 +216,35 @@ def check_y_err(y_err: Any, shape: tuple[int, int], output_names: Sequence[str] 
     if errors.ndim == 1 and n_outputs == 1:
         errors = errors[:, None]
     return np.broadcast_to(errors, shape).copy()
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> Array | None:
+    """How often each of `n_rows` rows counts, `n_rows` numbers of at least 0; None where there are none."""
+    if sample_weight is None:
+        return None
+    takes = f"shape ({n_rows},), one number of at least 0 for each row"
+    try:
+        weights = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must have {takes}; it holds what is no number: {error}.") from error
+    if weights.shape != (n_rows,):
+        raise ValueError(f"sample_weight must have {takes}, got shape {weights.shape}.")
+    bad = ~np.isfinite(weights) | (weights < 0)
+    if bad.any():
+        row = int(bad.argmax())
+        raise ValueError(
+            f"sample_weight must hold finite numbers of at least 0, but {bad.sum()} of {n_rows} are not; the first is "
+            f"{weights[row]:g} in row {row}."
+        )
+    if not weights.any():
+        raise ValueError("sample_weight: all weights are zero, so that no row counts.")
+    if weights.sum() < _FEWEST_ROWS:
+        raise ValueError(
+            f"sample_weight: a row of weight 2 counts as two rows, and these weights count as {weights.sum():.3g} rows "
+            f"in all; {_FEWEST_ROWS} are needed at least. Weights that are shares have to be multiplied by the number "
+            "of rows that they stand for."
+        )
+    return weights
 
 
 def median_above_zero(errors: Array) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from commands import FIT, QUICK
-from eiv import EiVRegressor
+from eiv import EiVRegressor, FittedModel
 
 
 def test_outputs_are_not_replaced_unasked(model, run):
@@ -87,12 +87,12 @@ def test_an_output_that_appears_meanwhile_is_left_alone(model, run, monkeypatch,
     """And the work is kept beside it."""
     name, arguments, place = {
         "fit": ("n.eiv", ["fit", "d.csv", *FIT, *QUICK], "eiv.fit_splits"),
-        "predict": ("p.csv", ["predict", "m.eiv", "d.csv"], "eiv.EiVRegressor.predict_distribution"),
-        "explain": ("p.png", ["explain", "m.eiv", "d.csv", "--row", "1"], "eiv.EiVRegressor.predict_distribution"),
+        "predict": ("p.csv", ["predict", "m.eiv", "d.csv"], "eiv.FittedModel.predict"),
+        "explain": ("p.png", ["explain", "m.eiv", "d.csv", "--row", "1"], "eiv.FittedModel.predict"),
         "report": ("p.html", ["report", "m.eiv"], "eiv.report.write_model_page"),
     }[kind]
     package, _, work = place.rpartition(".")
-    owner = EiVRegressor if package.endswith("EiVRegressor") else sys.modules[package]
+    owner = FittedModel if package.endswith("FittedModel") else sys.modules[package]
     original = getattr(owner, work)
 
     def slow(*args, **kwargs):

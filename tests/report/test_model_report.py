@@ -10,7 +10,7 @@ from scipy.stats import t
 from commands import shown_table, value
 from eiv import EiVRegressor, SuspiciousErrorWarning
 from eiv.cli import modeltable
-from eiv.io.modelfile import read_header
+from eiv.io.modelfile import load_model, read_header
 from eiv.io.tables import reading
 from eiv.likelihoods import NormalLabels
 from eiv.metrics import calibration_curve, rmse
@@ -39,7 +39,7 @@ def page_of(path, sample=None, fitted=None, notes=None):
     X, y = table()
     fitted = fitted or EiVRegressor(0.1, **FAST, recipe="paper").fit(pd.DataFrame(X, columns=ODD), y)
     fitted.save(path / "m.eiv", notes)
-    write_model_page(path / "page.html", EiVRegressor.load(path / "m.eiv"), read_header(path / "m.eiv"), sample)
+    write_model_page(path / "page.html", load_model(path / "m.eiv").model, read_header(path / "m.eiv"), sample)
     return (path / "page.html").read_text()
 
 
@@ -51,7 +51,7 @@ def sample_of(X, y=None, **known):
 def test_curves_are_those_of_the_library():
     X, y = table()
     fitted = EiVRegressor([0.1, 0.0, 0.3, 0.1], **FAST, recipe="paper").fit(X, y)
-    (found,) = curves(fitted)
+    (found,) = curves(fitted.model_)
     assert {curve.feature for curve in found} == set(range(4))
     assert [curve.effect for curve in found] == sorted((curve.effect for curve in found), reverse=True)
     for curve in found:
@@ -63,7 +63,7 @@ def test_curves_are_those_of_the_library():
         assert (curve.x[0], curve.x[-1]) == (X[:, curve.feature].min(), X[:, curve.feature].max())
     far = np.array([X.min(0), X.max(0)])
     far[1, 0] += 1000
-    reaching = {curve.feature: curve for curve in curves(fitted, far)[0]}
+    reaching = {curve.feature: curve for curve in curves(fitted.model_, far)[0]}
     width = np.ptp(X[:, 0])
     np.testing.assert_allclose(reaching[0].x[-1], X[:, 0].max() + width / 2)
     assert reaching[1].x[-1] == X[:, 1].max()
@@ -75,7 +75,7 @@ def test_curves_with_errors_of_rows_and_columns_without_spread():
     errors = 0.3 * np.abs(X)
     with pytest.warns(SuspiciousErrorWarning, match="column 1 .* constant"):
         fitted = EiVRegressor(**FAST, recipe="paper").fit(X, y, X_err=errors)
-    (found,) = curves(fitted)
+    (found,) = curves(fitted.model_)
     assert {curve.feature for curve in found} == {0, 2, 3}
     rows_of_curve = np.tile(np.median(X, axis=0), (len(found[0].x), 1))
     rows_of_curve[:, found[0].feature] = found[0].x

@@ -17,7 +17,7 @@ from eiv import validation as v
 from eiv.classifier.labels import check_labels, check_seen, one_column_per_class
 from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
-from eiv.estimators.base import named
+from eiv.estimators.base import above_zero, counting, named
 from eiv.estimators.population import Population, for_population, warn_of_unlike
 from eiv.inputs import InputPrior, LearnedPrior
 from eiv.inputs.errors import StatedErrors
@@ -177,13 +177,15 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, X_err: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, X_err: Any = None, sample_weight: Any = None) -> Self:
         """Fit the networks by Algorithm 1.
 
         Args:
             X: `rows x n_x`, the measured inputs.
             y: `rows`, the class of each row: words, whole numbers or truth values.
             X_err: the error of X instead of `x_err`, in the forms that `eiv.EiVRegressor.fit` takes.
+            sample_weight: `rows`, how often each row counts, as for `eiv.EiVRegressor.fit`. A class whose rows all have
+                weight 0 is not there.
 
         Returns:
             The fitted model.
@@ -201,7 +203,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
 
         """
         with self._fitting():
-            table = self._check_table(X, y, X_err)
+            table = self._check_table(X, y, X_err, sample_weight)
             (self.model_,) = fit_models([self._spec()], [table])
         return self
 
@@ -350,8 +352,11 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
             )
         super()._check_arguments()
 
-    def _check_table(self, X: Any, y: Any, X_err: Any) -> Table:
-        """Check the arguments and the training data, and note their names. The model counts as not fitted from here."""
+    def _check_table(self, X: Any, y: Any, X_err: Any, sample_weight: Any = None) -> Table:
+        """Check the arguments and the training data, and note their names. The model counts as not fitted from here.
+
+        Rows of weight zero are left out.
+        """
         self._check_arguments()
         self.__dict__.pop("model_", None)
         v.check_same_labels(X, X_err=X_err)
@@ -360,9 +365,23 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         v.check_numeric("X", X)
         check_labels(y)
         x, labels = named(X, None, validate_data, self, X, y, dtype=np.float64, ensure_min_samples=2)
-        columns, classes = one_column_per_class(labels)
-        x, errors, names = self._features_and_errors(x, X_err)
-        return Table(x, errors, columns, names=replace(names, has_columns=True, classes=classes))
+        weights = v.check_weights(sample_weight, len(x))
+        counted = counting(weights)
+        columns, classes = one_column_per_class(labels[counted])
+        x, errors, names = self._features_and_errors(x, X_err, weights)
+        names = replace(names, has_columns=True, classes=classes)
+        return Table(x, errors, columns, names=names, weights=above_zero(weights))
+
+    def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, None]:
+        """Classes as zeros and ones; they have no errors."""
+        if y_err is not None:
+            raise ValueError(f"y_err: classes have no error bars, so it must be None, got {y_err!r}.")
+        y = plain("y", y)
+        v.check_same_rows(X=X, y=y)
+        check_labels(y)
+        labels = column_or_1d(y)
+        check_seen(labels, self.classes_)
+        return (labels[:, None] == self.classes_).astype(float), None
 
     def _distribution(self, X: Any, X_err: Any, input_prior: Population) -> ClassPrediction:
         """What the methods that predict have in common; a warning of it points to who calls these."""

@@ -90,13 +90,13 @@ def explain(  # noqa: PLR0913  (a command)
         if table.words_on_factor:
             show_warning(table.words_on_factor)
         found = table.predict(chosen, good)
-        cloud = table.model.model_.cloud
+        cloud = table.model.cloud
         if cloud is not None and found.unlike is not None and found.unlike[0]:
             words = cloud.words(table.inputs(chosen, good)[0][0], table.features)
             show_warning(f"The row is unlike the training rows ({words}).")
         predictions = single_outputs(found)
-        table.model.set_params(n_theta=max(_THETAS, table.model.settings_.n_theta))
-        drawn = single_outputs(table.predict(chosen, good, budget=True))
+        precise = replace(table, model=table.model.with_draws(max(_THETAS, table.model.settings.n_theta)))
+        drawn = single_outputs(precise.predict(chosen, good, budget=True))
         known = table.label_errors.values(chosen, good)
         of_labels = [0.0] * len(predictions) if known is None else known[0].tolist()
         budgets = [
@@ -142,12 +142,12 @@ def _errors(table: ModelTable, row: TableRows) -> Array:
     """The error of each input of one row, `n_x`."""
     from eiv.inputs.errors import standard_deviations  # noqa: PLC0415
 
-    errors = np.asarray(table.model.x_err_)[None] if table.spec is None else np.atleast_2d(table.spec.of(row))
+    errors = table.model.errors_of(None if table.spec is None else table.spec.of(row), 1)
     return np.asarray(standard_deviations(errors)[0])
 
 
 def _show_inputs(table: ModelTable, row: TableRows, number: int) -> None:
-    low, high = table.model.x_quantiles_[0], table.model.x_quantiles_[-1]
+    low, high = table.model.record.x_quantiles[0], table.model.record.x_quantiles[-1]
     place = f"{table.source.path}, row {number} ({table.source.place(number - 1)})"
     shown = Table(title=printable(place), title_justify="left")
     for heading in ("input", "value", "error", "in training"):

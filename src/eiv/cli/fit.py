@@ -75,7 +75,7 @@ def fit(  # noqa: PLR0913  (a command)
         typer.Option(
             metavar="NAME",
             help="How labels scatter about the curve: normal (the default); student_t where a few labels lie far "
-            "off; varying where they scatter more at some inputs than at others.",
+            "off; varying where they scatter more at some inputs than at others; auto compares them on held-out rows.",
         ),
     ] = None,
     config: Annotated[
@@ -174,6 +174,8 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
             show_class_scores(scores)
         else:
             _show_scores(scores, table)
+    if final.model_.record.likelihood_choice:
+        console.print(f"Likelihood: {final.model_.record.likelihood_choice}.", highlight=False)
     if scatter := scatter_sentence(final.model_.likelihood.describe(final.model_.y_scaler.scale, final.model_.pool)):
         console.print(scatter, highlight=False)
     taken = factor_sentence(final.x_err_factor_, final.x_err_factor)

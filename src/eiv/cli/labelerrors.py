@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from eiv import EiVRegressor
+    from eiv import FittedModel
     from eiv.io.tables import ErrorSpec, ErrorTerm, Source, TableRows
 
 Array = NDArray[np.float64]
@@ -38,7 +38,7 @@ class LabelErrors:
     def of(
         cls,
         model_file: Path,
-        model: EiVRegressor,
+        model: FittedModel,
         notes: Mapping[str, Any],
         source: Source,
         features: tuple[str, ...],
@@ -62,7 +62,7 @@ class LabelErrors:
                 term = replace(term, spread=_spread(model_file, notes))
             return cls(ErrorSpec(dict.fromkeys(columns, term)), "--y-err")
         kept = _noted(model_file, notes, outputs)
-        if kept is None and not model.y_err_median_.any():
+        if kept is None and not model.record.y_err_median.any():
             return cls()
         why = _why_not(kept, source, labels)
         if kept is None or why:
@@ -140,9 +140,9 @@ def _why_not(kept: ErrorSpec | None, source: Source, labels: tuple[str, ...]) ->
     return ""
 
 
-def _sentence(model: EiVRegressor, kept: ErrorSpec | None, source: Source, why: str) -> str:
+def _sentence(model: FittedModel, kept: ErrorSpec | None, source: Source, why: str) -> str:
     form = "" if kept is None else f"{', '.join(map(str, kept.terms.values()))}; "
-    median = ", ".join(f"{error:.4g}" for error in model.y_err_median_)
+    median = ", ".join(f"{error:.4g}" for error in model.record.y_err_median)
     return (
         f"The labels of the fit had known errors ({form}{median} in the median), but those of {source.path} are not "
         f"known{why}: noise, total and intervals of labels leave them out. Give them with --y-err, or --y-err 0 for "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from eiv import ClassPrediction, EiVClassifier, EiVRegressor, Prediction
+    from eiv import ClassPrediction, FittedModel, Prediction
     from eiv.cli.data import Missing
     from eiv.cli.labelerrors import LabelErrors
-    from eiv.inputs import InputPrior
     from eiv.io.tables import ErrorSpec, Source, TableRows
     from eiv.report import Sample
 
@@ -31,7 +30,7 @@ class ModelTable:
     not used.
     """
 
-    model: Any  # EiVRegressor or EiVClassifier
+    model: FittedModel
     header: Mapping[str, Any]
     source: Source
     features: tuple[str, ...]
@@ -52,26 +51,24 @@ class ModelTable:
         target: str | None = None,
     ) -> ModelTable:
         """Load the model and check that the table has the columns it needs; `target` is the column with the labels."""
-        from eiv import EiVClassifier, EiVRegressor  # noqa: PLC0415  (slow to import)
-        from eiv.cli.labelerrors import LabelErrors  # noqa: PLC0415
-        from eiv.io.modelfile import read_header  # noqa: PLC0415
+        from eiv.cli.labelerrors import LabelErrors  # noqa: PLC0415  (slow to import)
+        from eiv.io.modelfile import load_model, read_header  # noqa: PLC0415
         from eiv.io.tables.reading import check_columns  # noqa: PLC0415
         from eiv.report.provenance import output_names  # noqa: PLC0415
 
         header = read_header(model_file)
-        has_classes = "classes" in header["outputs"]
-        model = (EiVClassifier if has_classes else EiVRegressor).load(model_file)
+        model = load_model(model_file).to_predict
         named = header["features"]["names"]
-        if named is None and len(source.columns) != model.n_features_in_:
+        if named is None and len(source.columns) != model.n_features:
             raise ValueError(
-                f"{model_file} does not hold the names of its {model.n_features_in_} features, so {source.path} must "
+                f"{model_file} does not hold the names of its {model.n_features} features, so {source.path} must "
                 f"have these columns only, in their order; it has {len(source.columns)}."
             )
         features = tuple(named or source.columns)
         check_columns(source, features, f"a feature of {model_file}")
         kept = _given_at_fit(model_file, header["notes"], features)
         spec = _errors(model_file, model, header["notes"].get("spreads"), kept, source, features, x_err)
-        if spec is None and model.x_err_ is None:
+        if spec is None and model.x_err is None:
             raise ValueError(
                 f"{model_file} was fitted with errors that differ from row to row; give those of {source.path} with "
                 "--x-err."
@@ -81,17 +78,12 @@ class ModelTable:
             check_columns(source, columns, f"the error of {name!r}; another can be given with --x-err")
         outputs = output_names(header)
         labels = _labels(source, outputs, target) if with_labels else ()
-        if isinstance(model, EiVClassifier):
+        if model.has_classes:
             if y_err is not None:
                 raise ValueError(f"--y-err {y_err}: {model_file} predicts classes, which have no error bars.")
             return cls(model, header, source, features, outputs, spec, (), LabelErrors())
         known = LabelErrors.of(model_file, model, header["notes"], source, features, outputs, labels, y_err)
         return cls(model, header, source, features, outputs, spec, labels, known)
-
-    @property
-    def has_classes(self) -> bool:
-        """Whether the model predicts classes."""
-        return "classes" in self.header["outputs"]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -101,9 +93,9 @@ class ModelTable:
     @property
     def words_on_factor(self) -> str:
         """That stated errors of X are not taken as they are; empty where they are."""
-        from eiv.report.words import factor_sentence  # noqa: PLC0415
+        from eiv.report.provenance import words_on_factor  # noqa: PLC0415
 
-        return factor_sentence(self.model.x_err_factor_, self.model.x_err_factor)
+        return words_on_factor(self.header)
 
     def numbers(self, rows: TableRows) -> dict[str, Array]:
         """The columns that the model reads, as numbers."""
@@ -155,37 +147,27 @@ class ModelTable:
             raise ValueError(f"{self.source.path}: every row holds missing or infinite values.")
         return sample
 
-    def predict(
-        self, rows: TableRows, good: NDArray[np.bool_], budget: bool = False, input_prior: InputPrior | None = None
-    ) -> Prediction:
+    def predict(self, rows: TableRows, good: NDArray[np.bool_], budget: bool = False) -> Prediction:
         """The prediction of the good rows; an error says where in the file they are."""
-        known = self.label_errors.values(rows, good)
-        y_err: Any = 0.0 if known is None else known  # 0: a printed line has said that errors of labels are left out
-        more = {"y_err": y_err, "keep_draws": False, "budget": budget, "input_prior": input_prior}
-        found: Prediction = self._predict(rows, good, more)
-        return found
+        from eiv.validation import check_y_err  # noqa: PLC0415
 
-    def predict_classes(
-        self, rows: TableRows, good: NDArray[np.bool_], input_prior: InputPrior | None = None
-    ) -> ClassPrediction:
+        with self._of(rows, good) as (X, errors):
+            known = self.label_errors.values(rows, good)  # where there are none, a printed line has said so
+            y_err = check_y_err(0.0 if known is None else known, (len(X), self.model.n_outputs))
+            return self.model.predict(X, errors, y_err, keep_draws=False, budget=budget)
+
+    def predict_classes(self, rows: TableRows, good: NDArray[np.bool_]) -> ClassPrediction:
         """The same for a model of classes."""
-        found: ClassPrediction = self._predict(rows, good, {"input_prior": input_prior})
-        return found
+        with self._of(rows, good) as (X, errors):
+            return self.model.predict_classes(X, errors)
 
-    def _predict(self, rows: TableRows, good: NDArray[np.bool_], more: Mapping[str, Any]) -> Any:
-        import pandas as pd  # noqa: PLC0415
-
-        from eiv import UnlikeRowsWarning  # noqa: PLC0415
-
+    @contextlib.contextmanager
+    def _of(self, rows: TableRows, good: NDArray[np.bool_]) -> Iterator[tuple[Array, Array]]:
+        """The good rows and their errors, for a prediction."""
         X, X_err = self.inputs(rows, good)
-        table: Any = pd.DataFrame(X, columns=list(self.features)) if hasattr(self.model, "feature_names_in_") else X
         try:
-            with (
-                warnings.catch_warnings(),
-                np.errstate(over="ignore", invalid="ignore"),
-            ):  # what is no number is refused
-                warnings.simplefilter("ignore", UnlikeRowsWarning)  # which is said of the whole table
-                return self.model.predict_distribution(table, X_err=X_err, **more)
+            with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused
+                yield X, self.model.errors_of(X_err, len(X))
         except ValueError as error:
             raise ValueError(f"{self.source.path}, rows from {self.source.place(rows.first)} on: {error}") from error
 
@@ -236,7 +218,7 @@ def _given_at_fit(model_file: Path, notes: Mapping[str, Any], features: tuple[st
 
 def _errors(
     model_file: Path,
-    model: EiVRegressor | EiVClassifier,
+    model: FittedModel,
     spreads: Any,
     kept: ErrorSpec | None,
     source: Source,
@@ -252,8 +234,8 @@ def _errors(
     terms: Mapping[str, ErrorTerm] = {}
     if kept is not None:
         terms = kept.terms
-    elif model.x_err_ is not None and np.ndim(model.x_err_) == 1:
-        terms = {name: ErrorTerm("absolute", float(error)) for name, error in zip(features, model.x_err_, strict=True)}
+    elif model.x_err is not None and model.x_err.ndim == 1:
+        terms = {name: ErrorTerm("absolute", float(error)) for name, error in zip(features, model.x_err, strict=True)}
     else:  # errors that differ from row to row, or correlated ones, have no terms to keep
         with about(source.path):
             named = {feature for feature, _ in (split_error(text, source.columns) for text in x_err)}

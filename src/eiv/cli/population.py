@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from eiv.cli.modeltable import ModelTable
     from eiv.inputs import InputPrior
@@ -27,11 +25,11 @@ class Population:
         import torch  # noqa: PLC0415  (slow to import)
 
         from eiv.inputs import PRIORS, FlatPrior, LearnedPrior  # noqa: PLC0415
-        from eiv.inputs.errors import check_x_err, times  # noqa: PLC0415
+        from eiv.inputs.errors import times  # noqa: PLC0415
         from eiv.validation import check_option  # noqa: PLC0415
 
         check_option("--input-prior", name, tuple(PRIORS))
-        if table.model.model_.settings.error_model == "berkson":
+        if table.model.settings.error_model == "berkson":
             raise ValueError(
                 "--input-prior has no meaning for error_model='berkson', where zeta given x is N(x, x_err^2) whatever "
                 f"is believed of zeta before; got {name}."
@@ -40,9 +38,7 @@ class Population:
         if not isinstance(prior, LearnedPrior):
             return cls(FlatPrior(), "Prior of the true inputs: flat (--input-prior).")
         sample = table.sample(drop_missing)
-        of_fit = np.asarray(table.model.x_err_)
-        given = sample.X_err if sample.X_err is not None else of_fit[None] if of_fit.ndim == 2 else of_fit
-        errors = times(check_x_err("--x-err", given, len(table.features), len(sample)), table.model.x_err_factor_)
+        errors = times(table.model.errors_of(sample.X_err, len(sample)), table.model.settings.x_err_factor)
         path = table.source.path
         if not errors.any():
             raise ValueError(f"{path}: --input-prior {name}: the inputs are taken as exact, so no prior has a part.")

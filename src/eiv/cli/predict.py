@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,7 +18,6 @@ from eiv.cli.app import app, check_output, console, errors, interruptible, print
 if TYPE_CHECKING:
     from eiv import ClassPrediction, Prediction
     from eiv.cli.modeltable import ModelTable
-    from eiv.inputs import InputPrior
     from eiv.io.tables import TableRows
 
 _PARTS = ("mean", "std", "epistemic", "aleatoric", "noise", "total", "low", "high")
@@ -93,9 +92,10 @@ def predict(  # noqa: PLR0913  (a command)
         source = open_table(data, separator, decimal)
         model_table = ModelTable.opened(model_file, source, x_err, y_err)
         population = None if input_prior is None else Population.of(input_prior, model_table, drop_missing)
-        prior = None if population is None else population.prior
-        kind = ClassPredictor if model_table.has_classes else Predictor
-        predictor = kind(model_table, level, of, drop_missing, prior)  # type: ignore[arg-type]
+        if population is not None:
+            model_table = replace(model_table, model=model_table.model.with_prior(population.prior))
+        kind = ClassPredictor if model_table.model.has_classes else Predictor
+        predictor = kind(model_table, level, of, drop_missing)  # type: ignore[arg-type]
         clash = [name for name in predictor.names(prefix) if name in source.columns]
         if clash:
             raise ValueError(
@@ -153,11 +153,10 @@ class Predictor:
     level: float
     of: Literal["function", "label"]
     drop_missing: bool
-    input_prior: InputPrior | None = None
 
     def names(self, prefix: str) -> list[str]:
         """The names of the new columns; a model from a file of an earlier version says nothing of unlike rows."""
-        of_rows = () if self.table.model.model_.cloud is None else _OF_ROWS
+        of_rows = () if self.table.model.cloud is None else _OF_ROWS
         return [f"{prefix}{name}" for name in (*self._parts(), *of_rows)]
 
     def tables(self) -> Iterator[tuple[TableRows, dict[str, Any], int, UnlikeRows]]:
@@ -173,7 +172,7 @@ class Predictor:
         if not good.any():
             return table, UnlikeRows()
         p = self._fill(table, rows, good)
-        cloud, unlike = self.table.model.model_.cloud, p.unlike
+        cloud, unlike = self.table.model.cloud, p.unlike
         if cloud is None or unlike is None:
             return table, UnlikeRows()
         table["likeness"][good], table["unlike"][good] = p.likeness, unlike
@@ -186,7 +185,7 @@ class Predictor:
 
     def _fill(self, table: dict[str, Any], rows: TableRows, good: NDArray[np.bool_]) -> Prediction | ClassPrediction:
         """Write the parts of the prediction of the good rows into the columns of `table`."""
-        p = self.table.predict(rows, good, input_prior=self.input_prior)
+        p = self.table.predict(rows, good)
         low, high = p.interval(self.level, of=self.of)
         parts = {name: getattr(p, name) for name in _PARTS[:-2]} | {"low": low, "high": high}
         for i, label in enumerate(self._outputs()):
@@ -207,7 +206,7 @@ class ClassPredictor(Predictor):
     """The same for a model of classes: a probability for each, the most probable one, and the parts of the entropy."""
 
     def _fill(self, table: dict[str, Any], rows: TableRows, good: NDArray[np.bool_]) -> ClassPrediction:
-        p = self.table.predict_classes(rows, good, self.input_prior)
+        p = self.table.predict_classes(rows, good)
         found = p.to_frame()
         table["predicted"] = np.full(len(rows), None, dtype=object)
         for name in self._parts():

@@ -19,7 +19,7 @@ from eiv.io.files import check_links, digest_of, no_links
 if TYPE_CHECKING:
     import pandas as pd
 
-    from eiv import EiVRegressor
+    from eiv import FittedModel
     from eiv.cli.modeltable import ModelTable
     from eiv.report import Sample
 
@@ -276,20 +276,19 @@ class _Given:
 
 
 def _of_model(model_file: Path, page: Path, given: _Given) -> None:
-    from eiv import EiVRegressor  # noqa: PLC0415  (slow to import)
-    from eiv.cli.data import rows_in_words  # noqa: PLC0415
+    from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
     from eiv.cli.modeltable import ModelTable, refuse_classes  # noqa: PLC0415
-    from eiv.io.modelfile import read_header  # noqa: PLC0415
+    from eiv.io.modelfile import load_model, read_header  # noqa: PLC0415
     from eiv.io.tables import open_table  # noqa: PLC0415
     from eiv.report import write_model_page  # noqa: PLC0415
 
-    model: EiVRegressor
+    model: FittedModel
     header: Mapping[str, Any]
     sample: Sample | None
     refuse_classes(model_file, "eiv report")
     if given.data is None:
         given.check_that_none_needs_a_table(model_file)
-        model, header, sample = EiVRegressor.load(model_file), read_header(model_file), None
+        model, header, sample = load_model(model_file).to_predict, read_header(model_file), None
     else:
         source = open_table(given.data, given.separator, given.decimal)
         table = ModelTable.opened(model_file, source, given.x_err, given.y_err, with_labels=True, target=given.target)

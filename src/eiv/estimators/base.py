@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -19,13 +19,15 @@ from eiv.engine.products import check_precision
 from eiv.estimators.population import Population, for_population
 from eiv.inputs import InputPrior, RelativeError
 from eiv.inputs.columns import ErrorColumns
-from eiv.inputs.errors import check_x_err, named_errors, standard_deviations, times
+from eiv.inputs.errors import standard_deviations, stated_errors, times
 from eiv.inputs.plausible import check_plausible, warn_of_scaled
 from eiv.io.arrays import plain
 from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
 from eiv.model import FittedModel, Names, zetas_per_block
 from eiv.posteriors import WeightPosterior
+from eiv.prediction import TrueInputs
+from eiv.scaling import mean_and_spread
 from eiv.training.fitting import Spec, device_of, family_of, input_prior_of, likelihood_of
 from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
@@ -86,6 +88,62 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         with own_defaults():
             model = for_population(self.model_, input_prior)
             return model.draw_zeta(x, errors, n_draws, np.random.default_rng(random_state))
+
+    def true_inputs(
+        self,
+        X: Any,
+        y: Any = None,
+        X_err: Any = None,
+        y_err: Any = None,
+        *,
+        input_prior: Population = None,
+        n_draws: int = 500,
+        keep_draws: bool | None = None,
+    ) -> TrueInputs:
+        r"""What is known of the true inputs, given the readings and, where known, the labels.
+
+        .. math:: p(\zeta | x, y) \propto \pi(\zeta | x) \int p(y | f_\theta(\zeta))\, q_\phi(\theta)\, d\theta
+
+        The uncertainty of the weights counts: a label says of zeta what the curve, as far as it is known, lets it say.
+        The curve has been learned from the labels of training rows already, so with few rows these labels count for a
+        little too much.
+
+        Args:
+            X: `rows x n_x`, the readings.
+            y: their labels, in the form that `fit` takes; NaN where a label is not known. None where none is.
+            X_err: the error of these rows, where it differs from that of the fit.
+            y_err: the known part of the error of these labels, as for `fit`.
+            input_prior: of the true inputs of these rows, as for `predict_distribution`.
+            n_draws: draws of the true inputs of a row, 2 at least.
+            keep_draws: whether draws and covariances are kept; by default up to 2^25 values (256 MiB).
+
+        Returns:
+            A `TrueInputs`: mean, standard deviation, draws, intervals.
+
+        Examples:
+            >>> from eiv import EiVRegressor
+            >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+            >>> model = EiVRegressor(0.1, epochs=2).fit(X[:, None], y)
+            >>> model.true_inputs(X[:3, None], y[:3])
+            TrueInputs(rows=3, features=1, draws=500)
+
+        """
+        check_is_fitted(self, "model_")
+        if isinstance(n_draws, bool) or not isinstance(n_draws, int | np.integer) or n_draws < 2:
+            raise ValueError(f"n_draws must be an integer of at least 2, got {n_draws!r}.")
+        x, errors, index = self._check_rows(X, X_err)
+        if y is None and y_err is not None:
+            raise ValueError("y_err is the error of labels, but y is None: give the labels too.")
+        labels, known = (None, None) if y is None else self._check_observed(X, y, y_err)
+        n_theta, _ = self._draws_for()
+        with own_defaults():
+            return for_population(self.model_, input_prior).true_inputs(
+                x, errors, labels, known, n_theta=n_theta, n_draws=int(n_draws), keep_draws=keep_draws, index=index
+            )
+
+    def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, Array | None]:
+        """Labels of rows to find the true inputs of, `rows x n_y`, and their known errors."""
+        raise NotImplementedError
 
     @property
     def settings_(self) -> Settings:
@@ -219,8 +277,10 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             self.__dict__.update(before)
             raise
 
-    def _features_and_errors(self, table: Array, X_err: Any, *, is_part: bool = False) -> tuple[Array, Array, Names]:
-        """The features of the training rows, checked, their errors, and the names of the features.
+    def _features_and_errors(
+        self, table: Array, X_err: Any, weights: Array | None, *, is_part: bool = False
+    ) -> tuple[Array, Array, Names]:
+        """The features of the training rows that count, checked, their errors, and the names of the features.
 
         Whether errors are plausible is asked of the whole table once, not again of a part of it.
         """
@@ -229,11 +289,14 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         x, errors, features = table, None, None if names is None else tuple(map(str, names))
         if columns is not None:
             (x, errors), features = columns.split(table), columns.features
-        v.check_spread("X", x, features)
+        counted = counting(weights)
+        v.check_spread("X", x[counted], features)
+        _, spread = mean_and_spread(x, weights)
         if X_err is not None:
-            errors = self._errors("X_err", X_err, features, x.std(0), len(x))
+            errors = stated_errors("X_err", X_err, features, spread, len(x))
         elif errors is None:
-            errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err, features, x.std(0))
+            errors = stated_errors("x_err", 0.0 if self.x_err is None else self.x_err, features, spread)
+        x, errors = x[counted], errors if len(errors) == 1 else errors[counted]
         if not is_part:
             name, taken = self._taken("x_err" if X_err is None else "X_err", errors)
             classical = self.error_model == "classical"
@@ -254,7 +317,7 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         if columns is not None:
             x, errors = columns.split(x)
         if X_err is not None or errors is None:
-            errors = self._errors_at_predict(X_err, len(x))
+            errors = self.model_.errors_of(X_err, len(x))
         return x, errors, index
 
     def _draws_for(self) -> tuple[int, int]:
@@ -269,17 +332,6 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
     def _changed_since_fit(self) -> dict[str, Any]:
         fitted = self.model_.arguments
         return {name: value for name, value in self.get_params(deep=False).items() if value is not fitted.get(name)}
-
-    @staticmethod
-    def _errors(
-        name: str, errors: Any, features: Sequence[str] | None, x_spread: Array, n_rows: int | None = None
-    ) -> Array:
-        """Checked errors in the order of the features, in one of the forms of `eiv.inputs.errors`."""
-        errors = plain(name, errors)
-        v.check_unmasked(name, errors)
-        if isinstance(errors, RelativeError):
-            return errors.of(x_spread, features)
-        return check_x_err(name, named_errors(name, errors, features), len(x_spread), n_rows)
 
     def _taken(self, name: str, errors: Array) -> tuple[str, Array]:
         """The errors that the fit takes as those of X, and what to call them."""
@@ -311,15 +363,17 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         input_prior_of(settings.input_prior, self.error_model)
         check_precision(self.precision, device_of(self.device), DTYPES[self.dtype])
 
-    def _errors_at_predict(self, X_err: Any, n_rows: int) -> Array:
-        if X_err is not None:
-            return self._errors("X_err", X_err, self.model_.names.features, self.model_.record.x_spread, n_rows)
-        if self.x_err_ is None:
-            raise ValueError(
-                "X_err is needed: the model was fitted with an error for each row, so the errors of new rows have to "
-                "be given too (X_err=0 where they are exact)."
-            )
-        return np.asarray(self.x_err_)[None]
+
+def counting(weights: Array | None) -> NDArray[np.intp] | slice:
+    """The rows whose weight is above zero: a weight of zero means that the row is not there."""
+    return slice(None) if weights is None else np.flatnonzero(weights)
+
+
+def above_zero(weights: Array | None) -> Array | None:
+    """The weights of the rows that count; None where each of them counts once."""
+    if weights is None or (weights[weights > 0] == 1).all():
+        return None
+    return weights[weights > 0]
 
 
 def named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

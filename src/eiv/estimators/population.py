@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -23,11 +22,6 @@ def for_population(model: FittedModel, input_prior: Population) -> FittedModel:
     """The model for true inputs with another prior; itself where none is given."""
     if input_prior is None:
         return model
-    if model.settings.error_model == "berkson":
-        raise ValueError(
-            "input_prior has no meaning for error_model='berkson', where zeta given x is N(x, x_err^2) whatever is "
-            f"believed of zeta before; got {input_prior!r}."
-        )
     prior = input_prior_of(input_prior, "classical")
     if not hasattr(prior, "posterior"):
         raise ValueError(
@@ -35,7 +29,7 @@ def for_population(model: FittedModel, input_prior: Population) -> FittedModel:
             "their errors: give what eiv.LearnedPrior().fit(x, x_err) makes of torch tensors. 'flat' and "
             "eiv.NormalPrior(std=1.0) need not be learned."
         )
-    return replace(model, input_prior=prior)
+    return model.with_prior(prior)
 
 
 def warn_of_unlike(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from torch import nn
 from eiv import validation as v
 from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
-from eiv.estimators.base import named
+from eiv.estimators.base import above_zero, counting, named
 from eiv.estimators.population import Population, for_population, warn_of_unlike
 from eiv.inputs import InputPrior, LearnedPrior
 from eiv.inputs.errors import StatedErrors
@@ -25,7 +26,7 @@ from eiv.io.arrays import plain
 from eiv.likelihoods import Likelihood, NoiseRule
 from eiv.model import SAMPLERS
 from eiv.posteriors import WeightPosterior
-from eiv.prediction import Prediction
+from eiv.prediction import LabelErrorWarning, Prediction
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Table
 from eiv.training.neighbours import warn_of_missed_curves
@@ -91,7 +92,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             "rmse" (the paper: the RMSE of m(x)), or an `eiv.likelihoods.NoiseRule` of your own.
         likelihood: how labels scatter about f: a name of `eiv.likelihoods.LIKELIHOODS`, such as "normal" (the paper,
             and the default), or a subclass of `eiv.likelihoods.Likelihood` of your own; `docs/noise.md` says which one
-            when.
+            when. The word auto compares them on held-out rows, and takes another than normal noise where that is
+            clearly better.
         y_noise_init: sigma_y before its first update, as a share of the spread of y (in units of y where `standardise`
             is False).
         y_noise_every: sigma_y is renewed every this many epochs, and once at the end if there are fewer; by default
@@ -219,7 +221,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, X_err: Any = None, y_err: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, X_err: Any = None, y_err: Any = None, sample_weight: Any = None) -> Self:
         """Fit the networks by Algorithm 1.
 
         Args:
@@ -232,6 +234,10 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             y_err: the known part of the error of y, a standard deviation for each row (`rows` or `rows x n_y`), each of
                 several outputs, or all. A pandas table, or a mapping or Series with a value for each output, is matched
                 by the column names of y; row labels must be those of X. `y_noise_` is what comes on top of it.
+            sample_weight: `rows`, how often each row counts: a row of weight 2 is fitted as if it stood in the table
+                twice, and one of weight 0 as if it were not there. The weights of all rows add up to the number of rows
+                that the fit believes to have. Weights are for counts of equal rows and for shares of a population; a
+                label that is known more precisely needs `y_err`.
 
         Returns:
             The fitted model.
@@ -250,7 +256,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
 
         """
         with self._fitting():
-            table = self._check_table(X, y, X_err, y_err)
+            table = self._check_table(X, y, X_err, y_err, sample_weight)
             (self.model_,) = fit_models([self._spec()], [table])
         if self.epochs is None:  # a training that is cut short may leave the curve for later
             warn_of_missed_curves([self.model_], [table], stacklevel=2)
@@ -424,10 +430,13 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         tags.target_tags.multi_output = True
         return tags
 
-    def _check_table(self, X: Any, y: Any, X_err: Any, y_err: Any = None, *, is_part: bool = False) -> Table:
+    def _check_table(
+        self, X: Any, y: Any, X_err: Any, y_err: Any = None, sample_weight: Any = None, *, is_part: bool = False
+    ) -> Table:
         """Check the arguments and the training data, and note their names. The model counts as not fitted from here.
 
-        Whether errors are plausible is asked of the whole table once, not again of a part of it.
+        Rows of weight zero are left out. Whether errors are plausible is asked of the whole table once, not again of a
+        part of it.
         """
         self._check_arguments()
         self.__dict__.pop("model_", None)
@@ -442,18 +451,50 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         outputs = named(X, y, np.asarray, outputs, dtype=np.float64)
         output_names = tuple(map(str, y.columns)) if hasattr(y, "columns") else None
         has_columns, outputs = outputs.ndim == 2, outputs.reshape(len(x), -1)
-        constant = np.flatnonzero(np.ptp(outputs, axis=0) == 0)
+        weights = v.check_weights(sample_weight, len(x))
+        counted = counting(weights)
+        labels = outputs[counted]
+        constant = np.flatnonzero(np.ptp(labels, axis=0) == 0)
         if len(constant):
             which = f" in column {(output_names or range(len(constant) + constant[0]))[constant[0]]}"
-            raise ValueError(f"y is constant{which if outputs.shape[1] > 1 else ''}: there is nothing to fit.")
-        v.check_spread("y", outputs, output_names)
-        y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape, output_names)
-        x, errors, names = self._features_and_errors(x, X_err, is_part=is_part)
+            raise ValueError(f"y is constant{which if labels.shape[1] > 1 else ''}: there is nothing to fit.")
+        v.check_spread("y", labels, output_names)
+        y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape, output_names)[counted]
+        x, errors, names = self._features_and_errors(x, X_err, weights, is_part=is_part)
         if y_errors is not None and not is_part:
-            check_plausible_labels(outputs, y_errors, output_names)
+            check_plausible_labels(labels, y_errors, output_names)
             if self.standardise:
-                warn_of_scaled("y_err", outputs, y_errors, output_names)
-        return Table(x, errors, outputs, y_errors, replace(names, outputs=output_names, has_columns=has_columns))
+                warn_of_scaled("y_err", labels, y_errors, output_names)
+        names = replace(names, outputs=output_names, has_columns=has_columns)
+        return Table(x, errors, labels, y_errors, names, above_zero(weights))
+
+    def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, Array | None]:
+        """Labels, `rows x n_y`, NaN in rows without one, and their known errors."""
+        v.check_same_labels(X, y_err=y_err)
+        y, y_err = plain("y", y), plain("y_err", y_err)
+        v.check_same_rows(X=X, y=y)
+        v.check_numeric("y", y)
+        labels = named(X, y, np.asarray, y, dtype=np.float64)
+        n_outputs = self.n_outputs_
+        if labels.ndim not in (1, 2) or labels.reshape(len(labels), -1).shape[1] != n_outputs:
+            raise ValueError(
+                f"y must have shape (rows{f', {n_outputs}' if n_outputs > 1 else ''}), as in the fit, got "
+                f"{labels.shape}."
+            )
+        labels = labels.reshape(len(labels), n_outputs)
+        missing = np.isnan(labels)
+        if np.isinf(labels).any() or (missing.any(1) != missing.all(1)).any():
+            raise ValueError("y must hold finite numbers, or NaN for all outputs of a row whose label is not known.")
+        if y_err is not None:
+            return labels, v.check_y_err(y_err, labels.shape, self.model_.names.outputs)
+        if self.y_err_median_.any():
+            warnings.warn(
+                "The labels of the fit had known errors (y_err), but those of these rows are not given: they are taken "
+                "as zero. Give them with y_err, or y_err=0 for labels without such an error.",
+                LabelErrorWarning,
+                stacklevel=3,
+            )
+        return labels, None
 
     def _distribution(
         self,

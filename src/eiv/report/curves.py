@@ -12,7 +12,7 @@ from eiv.prediction import Prediction
 from eiv.report.sample import predict
 
 if TYPE_CHECKING:
-    from eiv import EiVRegressor
+    from eiv import FittedModel
 
 __all__ = ["Curve", "curves"]
 
@@ -29,7 +29,7 @@ class Curve:
         feature: the index j of the feature.
         x: the values of the feature, `points`.
         p: the predictions at these values, for one output.
-        quantiles: those of the feature over the training rows, from `EiVRegressor.x_quantiles_`.
+        quantiles: those of the feature over the training rows, from `Record.x_quantiles`.
 
     Examples:
         >>> x = np.linspace(0, 1, 5)
@@ -52,7 +52,7 @@ class Curve:
         return float(np.ptp([*self.p.mean[inside], *ends]))
 
 
-def curves(model: EiVRegressor, X: Array | None = None) -> list[list[Curve]]:
+def curves(model: FittedModel, X: Array | None = None) -> list[list[Curve]]:
     """The curves of each output along each feature that varies, in order of their effect, the largest first.
 
     The other features are at their median over the training rows. All features have the error that the model was fitted
@@ -69,12 +69,12 @@ def curves(model: EiVRegressor, X: Array | None = None) -> list[list[Curve]]:
     Examples:
         >>> from eiv import EiVRegressor
         >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
-        >>> (of_y,) = curves(EiVRegressor(0.1, epochs=2).fit(X[:, None], y))
+        >>> (of_y,) = curves(EiVRegressor(0.1, epochs=2).fit(X[:, None], y).model_)
         >>> of_y[0].feature, len(of_y[0].x)
         (0, 61)
 
     """
-    quantiles = model.x_quantiles_
+    quantiles = model.record.x_quantiles
     low, high = quantiles[0], quantiles[-1]
     if X is not None:
         beyond = _MOST_BEYOND * (high - low)
@@ -86,10 +86,10 @@ def curves(model: EiVRegressor, X: Array | None = None) -> list[list[Curve]]:
     for place, feature in enumerate(varying):
         rows[place, :, feature] = grids[:, feature]
     if not len(varying):
-        return [[] for _ in range(model.n_outputs_)]
-    errors = None if model.x_err_ is not None else model.x_err_median_
+        return [[] for _ in range(model.n_outputs)]
+    errors = None if model.x_err is not None else model.record.x_err_median
     found = []
-    for p in predict(model, rows.reshape(-1, len(low)), errors, model.y_err_median_):
+    for p in predict(model, rows.reshape(-1, len(low)), errors, model.record.y_err_median):
         of_output = [
             Curve(int(feature), grids[:, feature], p[place * _POINTS : (place + 1) * _POINTS], quantiles[:, feature])
             for place, feature in enumerate(varying)

@@ -17,14 +17,14 @@ from eiv.report.contributions import Budget
 from eiv.report.curves import curves
 from eiv.report.labels import Comparison
 from eiv.report.pages import Cell, HtmlTable, Section, write_page
-from eiv.report.provenance import header_lines, held_out_scores, output_names, settings_of
+from eiv.report.provenance import header_lines, held_out_scores, output_names, settings_of, words_on_factor
 from eiv.report.ranges import Ranges
 from eiv.report.sample import Sample, predict
 from eiv.report.sections import LabelError, Output
-from eiv.report.words import counted, coverage_verdict, factor_sentence, number, percent, verdict
+from eiv.report.words import counted, coverage_verdict, number, percent, verdict
 
 if TYPE_CHECKING:
-    from eiv import EiVRegressor
+    from eiv import FittedModel
 
 __all__ = ["write_model_page"]
 
@@ -34,7 +34,7 @@ _BUDGET_PASSES = 4000  # the most rows times features with errors for which a bu
 
 def write_model_page(
     path: Path,
-    model: EiVRegressor,
+    model: FittedModel,
     header: Mapping[str, Any],
     sample: Sample | None = None,
     provenance: Sequence[tuple[str, str]] = (),
@@ -44,7 +44,7 @@ def write_model_page(
 
     Args:
         path: the page; an existing file is replaced.
-        model: a fitted model, for instance from `EiVRegressor.load`.
+        model: a fitted model: `EiVRegressor.model_`, or what `eiv.io.modelfile.load_model` reads.
         header: the header of its file, from `eiv.io.modelfile.read_header`.
         sample: rows of a table, with or without labels. Without it the page shows what the model file holds.
         provenance: further lines for the table at the end, each a name and a value.
@@ -59,7 +59,7 @@ def write_model_page(
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file, page = Path(folder) / "m.eiv", Path(folder) / "m.html"
         ...     model.save(file)
-        ...     write_model_page(page, model, read_header(file))
+        ...     write_model_page(page, model.model_, read_header(file))
         ...     "Uncertainty budget" in page.read_text()
         True
 
@@ -73,17 +73,17 @@ def write_model_page(
     write_page(
         path,
         "model.html.j2",
-        title=f"{names} from {counted(model.n_features_in_, 'measured input')}",
+        title=f"{names} from {counted(model.n_features, 'measured input')}",
         version=eiv.__version__,
         subject=_subject(sample),
         summary=_summary(model, header, outputs, sample, where),
-        notice=_notice(model, header, outputs, sample),
+        notice=_notice(header, outputs, sample),
         sections=[*parts, _provenance(header, provenance)],
     )
 
 
 def _sections(
-    model: EiVRegressor, outputs: Sequence[Output], sample: Sample | None, where: str, *, learned: bool
+    model: FittedModel, outputs: Sequence[Output], sample: Sample | None, where: str, *, learned: bool
 ) -> list[Section]:
     """The sections on each output, on the rows and on the training; `learned`: the rows are those of the fit."""
     parts: list[Section] = []
@@ -99,16 +99,16 @@ def _sections(
     return [*parts, sections.training_section(model)]
 
 
-def _outputs(model: EiVRegressor, header: Mapping[str, Any], sample: Sample | None) -> tuple[list[Output], str]:
+def _outputs(model: FittedModel, header: Mapping[str, Any], sample: Sample | None) -> tuple[list[Output], str]:
     """The results of the model for the rows, one entry per output, and words that say where its budget holds."""
-    features = tuple(header["features"]["names"] or (f"x{j}" for j in range(model.n_features_in_)))
+    features = tuple(header["features"]["names"] or (f"x{j}" for j in range(model.n_features)))
     names = output_names(header)
-    middle = model.x_quantiles_[2:3]
-    own_errors = None if model.x_err_ is not None else model.x_err_median_
+    middle = model.record.x_quantiles[2:3]
+    own_errors = None if model.x_err is not None else model.record.x_err_median
     if sample is None:
         predictions: list[Any] = [None] * len(names)
-        budgets = predict(model, middle, own_errors, model.y_err_median_, budget=True)
-        errors, where = model.x_err_median_, "all inputs at their median over the training rows"
+        budgets = predict(model, middle, own_errors, model.record.y_err_median, budget=True)
+        errors, where = model.record.x_err_median, "all inputs at their median over the training rows"
     else:
         predictions = predict(model, sample.X, sample.X_err, sample.y_err)
         errors = _typical_errors(model, sample)
@@ -123,7 +123,7 @@ def _outputs(model: EiVRegressor, header: Mapping[str, Any], sample: Sample | No
     for i, name in enumerate(names):
         p = predictions[i]
         labels = None if sample is None or sample.y is None else Comparison.of(sample.X, sample.y[:, i], p)
-        known = LabelError(float(model.y_err_median_[i]), _typical_label_error(model, sample, i))
+        known = LabelError(float(model.record.y_err_median[i]), _typical_label_error(model, sample, i))
         found.append(Output(name, features, errors, drawn[i], Budget.of(budgets[i], features), p, labels, known))
     return found, where
 
@@ -138,17 +138,17 @@ def _like_the_training(sample: Sample, unlike: NDArray[np.bool_] | None) -> tupl
     return sample.take(~unlike), int(unlike.sum())
 
 
-def _typical_errors(model: EiVRegressor, sample: Sample) -> Array:
+def _typical_errors(model: FittedModel, sample: Sample) -> Array:
     """The median error of each feature in the rows."""
     if sample.X_err is None:
-        return model.x_err_median_
+        return model.record.x_err_median
     return np.median(np.atleast_2d(sample.X_err), axis=0)
 
 
-def _typical_label_error(model: EiVRegressor, sample: Sample | None, i: int) -> float | None:
+def _typical_label_error(model: FittedModel, sample: Sample | None, i: int) -> float | None:
     """The median known error of a label of output i in the rows; None where only the labels of the fit had some."""
     if sample is None or sample.y_err is None:
-        of_fit = float(model.y_err_median_[i])
+        of_fit = float(model.record.y_err_median[i])
         return of_fit if sample is None or not of_fit else None
     return float(np.median(sample.y_err[:, i]))
 
@@ -172,7 +172,7 @@ def _subject(sample: Sample | None) -> str:
 
 
 def _summary(
-    model: EiVRegressor, header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample | None, where: str
+    model: FittedModel, header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample | None, where: str
 ) -> list[str]:
     found = []
     scores = held_out_scores(header["notes"])
@@ -194,15 +194,15 @@ def _summary(
         }
         found.append(of + verdict(parts, where, exact=not output.errors.any()))
     if sample is not None:
-        ranges = Ranges(sample.X, model.x_quantiles_[0], model.x_quantiles_[-1])
+        ranges = Ranges(sample.X, model.record.x_quantiles[0], model.record.x_quantiles[-1])
         found.append(sections.ranges_sentence(ranges, outputs[0].features, outputs[0].p))
         if outputs[0].p is not None and outputs[0].p.unlike is not None:
             found.append(sections.unlike_sentence(outputs[0].p))
     return found
 
 
-def _notice(model: EiVRegressor, header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample | None) -> str:
-    found = list(filter(None, [factor_sentence(model.x_err_factor_, model.x_err_factor)]))
+def _notice(header: Mapping[str, Any], outputs: Sequence[Output], sample: Sample | None) -> str:
+    found = list(filter(None, [words_on_factor(header)]))
     if sample is None:
         return " ".join(found)
     found += [output.label_error.sentence for output in outputs if output.label_error.of_rows is None][:1]

@@ -28,7 +28,7 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
         lines.append(("target", str(notes["target"])))
     if isinstance(notes.get("x_err"), dict):
         lines.append(("errors of the features", _errors(notes["x_err"])))
-    taken = factor_sentence(*_factor(header))
+    taken = words_on_factor(header)
     if taken:
         lines.append(("size of these errors", taken))
     if isinstance(notes.get("y_err"), dict):
@@ -48,6 +48,7 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("classes", ", ".join(map(str, classes["values"])))
         if classes
         else ("noise of the target", noise + _described(training)),
+        *_chosen(training),
         ("settings", _settings(settings_of(header))),
         ("seed", str(header["seed"] if given_seed is None else given_seed)),
     ]
@@ -64,11 +65,18 @@ def _described(training: Mapping[str, Any]) -> str:
     return f" ({words})" if words else ""
 
 
-def _factor(header: Mapping[str, Any]) -> tuple[float, Any]:
-    """What stated errors of X are multiplied by, and the argument behind it; older files take them as they are."""
+def _chosen(training: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How the likelihood was chosen, where the data chose it."""
+    words = training.get("likelihood_choice", "")
+    v.check("the choice of its likelihood", words, v.Constraint(lambda value: isinstance(value, str), "words"))
+    return [("likelihood", words)] if words else []
+
+
+def words_on_factor(header: Mapping[str, Any]) -> str:
+    """That stated errors of X are not taken as they are, and why; empty where they are."""
     factor = header["settings"].get("x_err_factor", 1.0)
     v.check("x_err_factor", factor, v.real(0))
-    return factor, header["changed_since_fit"].get("x_err_factor", factor)
+    return factor_sentence(factor, header["changed_since_fit"].get("x_err_factor", factor))
 
 
 def settings_of(header: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from eiv.prediction import Prediction
 
 if TYPE_CHECKING:
-    from eiv import EiVRegressor
+    from eiv import FittedModel
 
 __all__ = ["Sample"]
 
@@ -104,19 +103,10 @@ class Sample:
         )
 
 
-def predict(model: EiVRegressor, X: Array, X_err: Any, y_err: Array | None, budget: bool = False) -> list[Prediction]:
-    """One prediction per output; X has no column names, `y_err` is `rows x n_y` or `n_y`."""
-    import pandas as pd  # noqa: PLC0415
-
-    from eiv import UnlikeRowsWarning  # noqa: PLC0415
-
-    names = getattr(model, "feature_names_in_", None)
-    table: Any = X if names is None else pd.DataFrame(X, columns=names)
-    known: Any = 0.0 if y_err is None else np.broadcast_to(y_err, (len(X), model.n_outputs_))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnlikeRowsWarning)  # the page says it of its rows, and curves go beyond
-        p = model.predict_distribution(table, X_err=X_err, y_err=known, keep_draws=False, budget=budget)
-    return single_outputs(p)
+def predict(model: FittedModel, X: Array, X_err: Any, y_err: Array | None, budget: bool = False) -> list[Prediction]:
+    """One prediction per output; `y_err` is `rows x n_y` or `n_y`."""
+    known = np.broadcast_to(0.0 if y_err is None else y_err, (len(X), model.n_outputs))
+    return single_outputs(model.predict(X, model.errors_of(X_err, len(X)), known, keep_draws=False, budget=budget))
 
 
 def single_outputs(p: Prediction) -> list[Prediction]:

@@ -24,7 +24,7 @@ from eiv.training.diagnostics import LARGE_GAP
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from eiv import EiVRegressor
+    from eiv import FittedModel
 
 Array = NDArray[np.float64]
 _SHOWN_LEVELS = [0.5, 0.68, 0.9, 0.95, 0.99]
@@ -68,9 +68,9 @@ class Output:
     label_error: LabelError = LabelError()
 
 
-def curves_section(output: Output, model: EiVRegressor) -> Section:
+def curves_section(output: Output, model: FittedModel) -> Section:
     """The curve along each feature."""
-    constant = [output.features[j] for j in np.flatnonzero(np.ptp(model.x_quantiles_, axis=0) == 0)]
+    constant = [output.features[j] for j in np.flatnonzero(np.ptp(model.record.x_quantiles, axis=0) == 0)]
     if not output.curves:
         return Section("curves", "Curves", ["No input varied in training, so there are no curves."])
     first, limits = output.curves[0], draw.limits_of(output.curves)
@@ -80,7 +80,9 @@ def curves_section(output: Output, model: EiVRegressor) -> Section:
         f"{output.features[first.feature]} moves it most, by {number(first.effect)} over the middle 90 % of its rows.",
     ]
     noisy = [
-        f"{name} {number(error)}" for name, error in zip(output.features, model.x_err_median_, strict=True) if error > 0
+        f"{name} {number(error)}"
+        for name, error in zip(output.features, model.record.x_err_median, strict=True)
+        if error > 0
     ]
     text.append(
         "The bands include the errors of the inputs (standard deviations, medians where rows differ): "
@@ -246,9 +248,9 @@ def budget_section(output: Output, where: str) -> Section:
     return Section("budget", "Uncertainty budget", text, [figure], [table])
 
 
-def ranges_section(outputs: Sequence[Output], sample: Sample, model: EiVRegressor) -> Section:
+def ranges_section(outputs: Sequence[Output], sample: Sample, model: FittedModel) -> Section:
     """The section on inputs outside the range of the training rows."""
-    low, high = model.x_quantiles_[0], model.x_quantiles_[-1]
+    low, high = model.record.x_quantiles[0], model.record.x_quantiles[-1]
     ranges, features = Ranges(sample.X, low, high), outputs[0].features
     n_outside = int(ranges.rows.sum())
     text = [ranges_sentence(ranges, features, outputs[0].p)]
@@ -319,9 +321,9 @@ def unlike_sentence(p: Prediction) -> str:
     )
 
 
-def _unlike_rows(output: Output, sample: Sample, model: EiVRegressor) -> list[HtmlTable]:
+def _unlike_rows(output: Output, sample: Sample, model: FittedModel) -> list[HtmlTable]:
     """The first rows that are unlike the training rows, and what sets them apart; no table where there are none."""
-    cloud, unlike = model.model_.cloud, None if output.p is None else output.p.unlike
+    cloud, unlike = model.cloud, None if output.p is None else output.p.unlike
     if cloud is None or unlike is None or not unlike.any():
         return []
     places = np.flatnonzero(unlike)
@@ -332,11 +334,11 @@ def _unlike_rows(output: Output, sample: Sample, model: EiVRegressor) -> list[Ht
     return [HtmlTable(f"{which} unlike the training rows", ("row", "what sets it apart"), rows)]
 
 
-def training_section(model: EiVRegressor) -> Section:
+def training_section(model: FittedModel) -> Section:
     """The section on the training."""
-    losses, fitted = model.loss_curve_, model.model_
+    losses, gap = model.record.loss_curve, model.record.bound_gap
     mean = losses.mean(1)
-    if model.settings_.network == "cosine":
+    if model.settings.network == "cosine":
         found = (
             f"Length scales, strength and noise were found in {counted(len(losses), 'round')} as those that make the "
             f"labels most probable; their negative logarithmic density went from {number(mean[0])} to "
@@ -349,13 +351,13 @@ def training_section(model: EiVRegressor) -> Section:
         f"fifth of them it {'rose' if change > 0 else 'fell'} by {number(abs(change))}. The figure cuts off the first "
         "tenth, where it falls most."
     ]
-    if model.bound_gap_ is not None:
-        how = "accurately enough" if model.bound_gap_ <= LARGE_GAP else "too coarsely"
+    if gap is not None:
+        how = "accurately enough" if gap <= LARGE_GAP else "too coarsely"
         text.append(
-            f"The true inputs were integrated over {how}: the loss is off by {number(model.bound_gap_)} per row "
+            f"The true inputs were integrated over {how}: the loss is off by {number(gap)} per row "
             f"({LARGE_GAP:g} at most is good)."
         )
-    text += filter(None, [scatter_sentence(fitted.likelihood.describe(fitted.y_scaler.scale, fitted.pool))])
+    text += filter(None, [scatter_sentence(model.likelihood.describe(model.y_scaler.scale, model.pool))])
     return Section("training", "Training", text, [_figure("loss", draw.loss_figure(losses), "Loss over the epochs.")])
 
 

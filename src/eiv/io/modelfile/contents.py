@@ -39,6 +39,11 @@ class Saved(NamedTuple):
     model: FittedModel
     changed: dict[str, Any]
 
+    @property
+    def to_predict(self) -> FittedModel:
+        """The model with the numbers of draws that its estimator had when it was saved."""
+        return self.model.with_draws(self.changed.get("n_theta"), self.changed.get("n_zeta"))
+
 
 def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays that make up a fitted model."""
@@ -82,6 +87,7 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
             "zeta_ess": record.zeta_ess,
             "bound_gap": record.bound_gap,
             "evidence": record.evidence,
+            "likelihood_choice": record.likelihood_choice,
         },
     }
     for name, scaler in (("x", model.x_scaler), ("y", model.y_scaler)):
@@ -144,7 +150,8 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
         y_err_median=_not_negative(arrays, "y/err_median", n_y) if known else np.zeros(n_y),
         zeta_ess=header["training"]["zeta_ess"],
         bound_gap=header["training"]["bound_gap"],
-        evidence=header["training"].get("evidence"),  # older files have none
+        evidence=header["training"].get("evidence"),  # older files have neither
+        likelihood_choice=_sentence(header["training"].get("likelihood_choice", "")),
     )
     model = FittedModel(
         settings=settings,
@@ -194,6 +201,12 @@ def _cloud(encoded: Any, arrays: Arrays, model: FittedModel) -> TrainingCloud | 
     return cloud
 
 
+def _sentence(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"words were expected, but there is {value!r}")
+    return value
+
+
 def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPosterior, arrays: Arrays) -> Likelihood:
     """The likelihood of all networks; older files hold one noise that all networks share."""
     like, n_networks = posterior.parameters[0], posterior.stack.n_networks
@@ -203,6 +216,8 @@ def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPost
     likelihood = new_likelihood(settings, shared)
     if not state:
         return likelihood
+    later = {name: likelihood.state[name].numpy() for name in likelihood.later_state if name in likelihood.state}
+    state = later | state
     wanted = {name: tuple(value.shape) for name, value in likelihood.state.items()}
     if {name: value.shape for name, value in state.items()} != wanted:
         raise ValueError("the state of its likelihood does not have the sizes that its settings require")

@@ -1,0 +1,51 @@
+"""A fitted model without its estimator: rows to predict, their errors, and the number of draws."""
+
+import numpy as np
+import pytest
+
+from eiv import EiVRegressor, NormalPrior, relative
+from eiv.io.modelfile import load_model
+
+FAST = {"hidden_units": 8, "n_hidden": 2, "epochs": 2, "n_theta": 4, "random_state": 0, "recipe": "paper"}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    return EiVRegressor([0.1, 0.2], **FAST).fit(X, X.sum(1)), X[:5]
+
+
+def test_it_predicts_as_its_estimator_does(fitted):
+    estimator, X = fitted
+    model = estimator.model_
+    for X_err in (None, 0.3, relative(0.1), np.full((5, 2), 0.2)):
+        found = model.predict(X, model.errors_of(X_err, len(X)))
+        expected = estimator.predict_distribution(X, X_err=X_err)
+        for part in ("mean", "epistemic", "aleatoric", "noise"):
+            np.testing.assert_array_equal(getattr(found, part), getattr(expected, part))
+
+
+def test_errors_are_checked(fitted):
+    model = fitted[0].model_
+    with pytest.raises(ValueError, match="X_err must not be negative, got -1"):
+        model.errors_of(-1.0, 5)
+    per_row = EiVRegressor(**FAST).fit(fitted[1], fitted[1].sum(1), X_err=np.full((5, 2), [[0.1, 0.2]])).model_
+    with pytest.raises(ValueError, match="X_err is needed"):
+        per_row.errors_of(None, 5)
+
+
+def test_draws_that_were_changed_before_saving_are_those_of_the_file(fitted, tmp_path):
+    estimator, X = fitted
+    changed = EiVRegressor(**estimator.get_params()).fit(X, X.sum(1)).set_params(n_theta=7)
+    changed.save(tmp_path / "m.eiv")
+    saved = load_model(tmp_path / "m.eiv")
+    assert (saved.model.settings.n_theta, saved.to_predict.settings.n_theta) == (4, 7)
+    assert saved.to_predict.settings.n_zeta == saved.model.settings.n_zeta
+
+
+def test_another_prior_leaves_the_model_as_it_was(fitted):
+    model, X = fitted[0].model_, fitted[1]
+    before = model.predict(X, model.errors_of(None, 5)).mean
+    other = model.with_prior(NormalPrior(std=0.2))
+    assert np.abs(other.predict(X, other.errors_of(None, 5)).mean - before).max() > 0
+    np.testing.assert_array_equal(model.predict(X, model.errors_of(None, 5)).mean, before)
