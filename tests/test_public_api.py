@@ -29,6 +29,7 @@ def test_the_public_names_are_these():
         "Comparison",
         "EiVClassifier",
         "EiVRegressor",
+        "ErrorScaler",
         "FittedModel",
         "FlatPrior",
         "LabelErrorWarning",
