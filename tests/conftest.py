@@ -35,6 +35,7 @@ SECONDS_OF_SLOW = 3600  # after which a test marked `slow` fails; `timeout` in p
 _NOT_NUMERICAL = {
     "cli",
     "datasets",
+    "docs",
     "experiments",
     "fuzz",
     "gpu",
