@@ -35,6 +35,7 @@ SECONDS_OF_SLOW = 3600  # after which a test marked `slow` fails; `timeout` in p
 _NOT_NUMERICAL = {
     "cli",
     "datasets",
+    "docs",
     "experiments",
     "fuzz",
     "gpu",
@@ -49,6 +50,7 @@ _NOT_NUMERICAL = {
     "test_examples.py",
     "test_extras.py",
     "test_order.py",
+    "test_pages.py",
     "test_public_api.py",
     "test_readme.py",
     "test_rooms.py",

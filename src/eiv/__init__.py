@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from eiv.classifier import EiVClassifier
     from eiv.comparison import Comparison, compare
+    from eiv.estimators import ErrorScaler
     from eiv.inputs import (
         FlatPrior,
         LearnedPrior,
@@ -37,6 +38,7 @@ __all__ = [
     "Comparison",
     "EiVClassifier",
     "EiVRegressor",
+    "ErrorScaler",
     "FittedModel",
     "FlatPrior",
     "LabelErrorWarning",
@@ -62,6 +64,7 @@ _HOMES = {
     "Comparison": "eiv.comparison",
     "EiVClassifier": "eiv.classifier",
     "EiVRegressor": "eiv.regressor",
+    "ErrorScaler": "eiv.estimators",
     "FittedModel": "eiv.model",
     "FlatPrior": "eiv.inputs",
     "LabelErrorWarning": "eiv.prediction.result",

@@ -16,8 +16,9 @@ from torch import Tensor
 from eiv.engine import memory
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import network_seeds
-from eiv.inputs import InputPrior, RelativeError, TrainingCloud, ZetaPosterior
-from eiv.inputs.errors import check_x_err, named_errors, times
+from eiv.inputs import InputPrior, TrainingCloud, ZetaPosterior
+from eiv.inputs.columns import ErrorColumns
+from eiv.inputs.errors import stated_errors, times
 from eiv.inputs.own import OwnDraws, standardised
 from eiv.inputs.zeta import is_ours
 from eiv.likelihoods import Likelihood
@@ -31,7 +32,6 @@ from eiv.prediction.sampling import BlockSampler, FunctionSampler, LiteralSample
 from eiv.prediction.trueinputs import FoundZetas
 from eiv.scaling import Scaler
 from eiv.training.settings import Settings
-from eiv.validation import check_unmasked
 
 __all__ = ["FittedModel", "Names", "Record"]
 
@@ -53,6 +53,7 @@ class Names:
         outputs: those of y if it was a pandas table, else None.
         has_columns: whether y had a second axis.
         classes: the classes in the order of the networks' outputs, where labels are classes.
+        error_columns: the columns of X that hold errors of others, where some do.
 
     Examples:
         >>> Names(features=("length", "temperature")).has_columns
@@ -64,6 +65,12 @@ class Names:
     outputs: tuple[str, ...] | None = None
     has_columns: bool = False
     classes: NDArray[Any] | None = None
+    error_columns: ErrorColumns | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names of all columns of X, those with errors too; None where it had no names."""
+        return self.features if self.error_columns is None else self.error_columns.columns
 
 
 @dataclass(frozen=True)
@@ -224,10 +231,7 @@ class FittedModel:
                     "to be given too (X_err=0 where they are exact)."
                 )
             return self.x_err[None]
-        check_unmasked("X_err", X_err)
-        if isinstance(X_err, RelativeError):
-            return X_err.of(self.record.x_spread, self.names.features)
-        return check_x_err("X_err", named_errors("X_err", X_err, self.names.features), self.n_features, n_rows)
+        return stated_errors("X_err", X_err, self.names.features, self.record.x_spread, n_rows)
 
     def for_predictions(self) -> WeightPosterior:
         """The weight posterior, in float64 where its moments are known in closed form.

@@ -151,6 +151,26 @@ def check_same_rows(**tables: Any) -> None:
         raise ValueError(f"The arguments must have the same number of rows: {counts}.")
 
 
+def check_same_labels(table: Any, **others: Any) -> None:
+    """Raise a ValueError where one of `others` has labels for its rows that are not those of X, the `table`.
+
+    Only pandas tables, and Series with a value per row, have labels for rows.
+    """
+    rows = _row_labels(table)
+    for name, other in others.items():
+        labels = _row_labels(other)
+        if rows is None or labels is None or len(labels) != len(rows) or labels.equals(rows):
+            continue
+        if set(labels) == set(getattr(other, "columns", table.columns)):  # by feature, or by output
+            continue
+        first = int(np.argmax(np.asarray(labels) != np.asarray(rows)))
+        raise ValueError(
+            f"{name} must have the row labels of X, but row {first} is {rows[first]} in X and {labels[first]} in "
+            f"{name}. Take {name}.loc[X.index] where labels say which rows belong together, {name}.to_numpy() where "
+            "their order does."
+        )
+
+
 def check_numeric(name: str, table: Any) -> None:
     """Raise a ValueError that names the columns of `table` that do not hold numbers, if there are any."""
     check_unmasked(name, table)
@@ -237,7 +257,9 @@ def in_feature_order(name: str, errors: Any, feature_names: Sequence[str] | None
     if isinstance(errors, Mapping) and errors and feature_names is not None:
         strange = [label for label in errors if str(label) not in set(feature_names)]
         if strange:
-            raise ValueError(f"{name} names {_some(strange)}, but the features of X are {_some(feature_names)}.")
+            raise ValueError(
+                f"{name} names {listed_names(strange)}, but the features of X are {listed_names(feature_names)}."
+            )
         errors = dict.fromkeys(feature_names, 0.0) | {str(label): error for label, error in errors.items()}
     return in_order_of(name, errors, feature_names, "feature of X", "X")
 
@@ -258,14 +280,16 @@ def in_order_of(name: str, errors: Any, names: Sequence[str] | None, each: str, 
     known = {str(label): label for label in labels}
     if len({len(labels), len(known), len(names)}) > 1 or set(known) != set(names):
         raise ValueError(
-            f"{name} must have a value for each {each}, {_some(names)}, got {_some(labels)}; use 0 for exact ones."
+            f"{name} must have a value for each {each}, {listed_names(names)}, got {listed_names(labels)}; use 0 for "
+            "exact ones."
         )
     if named:
         return [errors[known[label]] for label in names]
     return errors[[known[label] for label in names]].to_numpy()
 
 
-def _some(labels: Sequence[Any]) -> str:
+def listed_names(labels: Sequence[Any]) -> str:
+    """Names for a message, the first of them where they are many."""
     more = len(labels) - _MOST_NAMED
     return f"{list(labels[:_MOST_NAMED])}" + (f" and {more} more" if more > 0 else "")
 
@@ -273,6 +297,11 @@ def _some(labels: Sequence[Any]) -> str:
 def _names_one_of(errors: Any, names: Sequence[str] | None) -> bool:
     """Whether `errors` is a Series with one value per name, rather than one value per row."""
     return names is not None and hasattr(errors, "index") and [str(label) for label in errors.index] == list(names)
+
+
+def _row_labels(table: Any) -> Any:
+    """The labels of the rows of a pandas table or Series; None for everything else."""
+    return table.index if hasattr(type(table), "iloc") else None
 
 
 def _n_rows(table: Any) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -18,8 +19,9 @@ from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
 from eiv.estimators.base import above_zero, counting, named
 from eiv.estimators.population import Population, for_population, warn_of_unlike
-from eiv.inputs import InputPrior, LearnedPrior, RelativeError
-from eiv.model import Names
+from eiv.inputs import InputPrior, LearnedPrior
+from eiv.inputs.errors import StatedErrors
+from eiv.io.arrays import plain
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import ClassPrediction
 from eiv.training.choosing import fit_models
@@ -89,8 +91,8 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
 
     Attributes:
         classes_: `C`, the classes in order.
-        n_features_in_: n_x.
-        feature_names_in_: the names of the features, where X was a pandas table.
+        n_features_in_: the columns of X: n_x, and those that hold errors.
+        feature_names_in_: their names, where X was a table.
         settings_: what the fit was made with, an `eiv.training.settings.Settings`.
         model_: everything that the fit found, an `eiv.model.FittedModel`; the attributes here are parts of it.
         x_err_: `n_x`, or a covariance `n_x x n_x`, the error that prediction takes where none is given; None after a
@@ -125,7 +127,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
 
     def __init__(  # noqa: PLR0913  (an estimator)
         self,
-        x_err: ArrayLike | RelativeError | None = None,
+        x_err: StatedErrors = None,
         *,
         recipe: Literal["default", "paper"] = "default",
         error_model: Literal["classical", "berkson"] = "classical",
@@ -294,6 +296,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         from sklearn.metrics import accuracy_score  # noqa: PLC0415  (slow to import)
 
         check_is_fitted(self, "model_")
+        y = plain("y", y)
         check_labels(y)
         labels = column_or_1d(y)
         check_seen(labels, self.classes_)
@@ -361,6 +364,8 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         """
         self._check_arguments()
         self.__dict__.pop("model_", None)
+        v.check_same_labels(X, X_err=X_err)
+        X, y = plain("X", X), plain("y", y)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
         check_labels(y)
@@ -368,16 +373,15 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         weights = v.check_weights(sample_weight, len(x))
         counted = counting(weights)
         columns, classes = one_column_per_class(labels[counted])
-        features = getattr(self, "feature_names_in_", None)
-        names = Names(None if features is None else tuple(map(str, features)), has_columns=True, classes=classes)
-        v.check_spread("X", x[counted], features)
-        errors = self._errors_at_fit(x, X_err, weights)
-        return Table(x[counted], errors, columns, names=names, weights=above_zero(weights))
+        x, errors, names = self._features_and_errors(x, X_err, weights)
+        names = replace(names, has_columns=True, classes=classes)
+        return Table(x, errors, columns, names=names, weights=above_zero(weights))
 
     def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, None]:
         """Classes as zeros and ones; they have no errors."""
         if y_err is not None:
             raise ValueError(f"y_err: classes have no error bars, so it must be None, got {y_err!r}.")
+        y = plain("y", y)
         v.check_same_rows(X=X, y=y)
         check_labels(y)
         labels = column_or_1d(y)

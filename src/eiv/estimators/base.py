@@ -17,11 +17,13 @@ from eiv.engine.ambient import own_defaults
 from eiv.engine.products import check_precision
 from eiv.estimators.population import Population, for_population
 from eiv.inputs import InputPrior, RelativeError
-from eiv.inputs.errors import check_x_err, named_errors, times
-from eiv.inputs.plausible import check_plausible
+from eiv.inputs.columns import ErrorColumns
+from eiv.inputs.errors import standard_deviations, stated_errors, times
+from eiv.inputs.plausible import check_plausible, warn_of_scaled
+from eiv.io.arrays import plain
 from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
-from eiv.model import FittedModel, zetas_per_block
+from eiv.model import FittedModel, Names, zetas_per_block
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import TrueInputs
 from eiv.scaling import mean_and_spread
@@ -229,9 +231,10 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             raise ModelFileError(f"{path}: the model predicts {kind}; load it with eiv.{reader}.load.")
         names = cls._get_param_names()
         loaded = cls(**{name: value for name, value in saved.model.arguments.items() if name in names})
-        loaded.n_features_in_ = saved.model.n_features
-        if saved.model.names.features is not None:
-            loaded.feature_names_in_ = np.array(saved.model.names.features, dtype=object)
+        columns = saved.model.names.columns
+        loaded.n_features_in_ = saved.model.n_features if columns is None else len(columns)
+        if columns is not None:
+            loaded.feature_names_in_ = np.array(columns, dtype=object)
         loaded.model_ = saved.model
         loaded.set_params(**saved.changed)
         return loaded
@@ -273,30 +276,48 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             self.__dict__.update(before)
             raise
 
-    def _errors_at_fit(self, x: Array, X_err: Any, weights: Array | None, *, is_part: bool = False) -> Array:
-        """The errors of the training rows that count.
+    def _features_and_errors(
+        self, table: Array, X_err: Any, weights: Array | None, *, is_part: bool = False
+    ) -> tuple[Array, Array, Names]:
+        """The features of the training rows that count, checked, their errors, and the names of the features.
 
-        Whether they are plausible is asked of the whole table once, not again of a part of it.
+        Whether errors are plausible is asked of the whole table once, not again of a part of it.
         """
+        names = getattr(self, "feature_names_in_", None)
+        columns = ErrorColumns.of(self.x_err, names)
+        x, errors, features = table, None, None if names is None else tuple(map(str, names))
+        if columns is not None:
+            (x, errors), features = columns.split(table), columns.features
+        counted = counting(weights)
+        v.check_spread("X", x[counted], features)
         _, spread = mean_and_spread(x, weights)
         if X_err is not None:
-            errors = self._errors("X_err", X_err, spread, len(x))
-        else:
-            errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err, spread)
-        counted = counting(weights)
-        errors = errors if len(errors) == 1 else errors[counted]
+            errors = stated_errors("X_err", X_err, features, spread, len(x))
+        elif errors is None:
+            errors = stated_errors("x_err", 0.0 if self.x_err is None else self.x_err, features, spread)
+        x, errors = x[counted], errors if len(errors) == 1 else errors[counted]
         if not is_part:
             name, taken = self._taken("x_err" if X_err is None else "X_err", errors)
-            features, classical = getattr(self, "feature_names_in_", None), self.error_model == "classical"
-            check_plausible(name, x[counted], taken, features, classical=classical, constant_left_out=self.standardise)
-        return errors
+            classical = self.error_model == "classical"
+            check_plausible(name, x, taken, features, classical=classical, constant_left_out=self.standardise)
+            stated = X_err if X_err is not None or columns is not None else self.x_err
+            if self.standardise and stated is not None and not isinstance(stated, RelativeError):
+                warn_of_scaled(name, x, standard_deviations(errors), features)
+        return x, errors, Names(features=features, error_columns=columns)
 
     def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Array, Any]:
         """New rows, their errors, and their labels."""
+        v.check_same_labels(X, X_err=X_err)
+        X = plain("X", X)
         v.check_numeric("X", X)
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         x: Array = named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
-        return x, self.model_.errors_of(X_err, len(x)), index
+        columns, errors = self.model_.names.error_columns, None
+        if columns is not None:
+            x, errors = columns.split(x)
+        if X_err is not None or errors is None:
+            errors = self.model_.errors_of(X_err, len(x))
+        return x, errors, index
 
     def _draws_for(self) -> tuple[int, int]:
         """Draws of the weights, and of the true input for each block of them, that a prediction takes; checked."""
@@ -310,14 +331,6 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
     def _changed_since_fit(self) -> dict[str, Any]:
         fitted = self.model_.arguments
         return {name: value for name, value in self.get_params(deep=False).items() if value is not fitted.get(name)}
-
-    def _errors(self, name: str, errors: Any, x_spread: Array, n_rows: int | None = None) -> Array:
-        """Checked errors in the order of the features, in one of the forms of `eiv.inputs.errors`."""
-        names = getattr(self, "feature_names_in_", None)
-        v.check_unmasked(name, errors)
-        if isinstance(errors, RelativeError):
-            return errors.of(x_spread, names)
-        return check_x_err(name, named_errors(name, errors, names), self.n_features_in_, n_rows)
 
     def _taken(self, name: str, errors: Array) -> tuple[str, Array]:
         """The errors that the fit takes as those of X, and what to call them."""
@@ -359,7 +372,8 @@ def above_zero(weights: Array | None) -> Array | None:
 def named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Run a check of scikit-learn's or NumPy's, and name the argument in its error."""
     try:
-        return check(*args, **kwargs)
+        found = check(*args, **kwargs)
+        return tuple(map(_forwards, found)) if isinstance(found, tuple) else _forwards(found)
     except ValueError as error:
         if "could not convert string" in str(error):
             name = "X" if y is None or _holds_text(X) else "y"
@@ -367,6 +381,11 @@ def named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) 
         if str(error).startswith(("Found array with", "Expected 2D array")):
             raise ValueError(f"X: {error}") from error
         raise
+
+
+def _forwards(values: NDArray[Any]) -> NDArray[Any]:
+    """The same values; those of a view that runs backwards, which torch does not take, as a copy."""
+    return values.copy() if min(values.strides, default=0) < 0 else values
 
 
 def _holds_text(table: Any) -> bool:

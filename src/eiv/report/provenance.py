@@ -39,6 +39,9 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
         lines.append(
             ("data", f"{notes.get('data')}: {notes['rows']} rows, {left_out} left out, learned from {learned}")
         )
+    if isinstance(notes.get("weights"), dict):
+        weights = notes["weights"]
+        lines.append(("weights of the rows", f"column {weights.get('column')}, {_plain(weights.get('sum'))} in all"))
     lines += [
         ("networks", f"{header['n_networks']}, {_network(header['settings'])}{_shares(header)}"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ import eiv
 from eiv import validation as v
 from eiv.engine.streams import network_seeds
 from eiv.inputs import MixturePrior, TrainingCloud
+from eiv.inputs.columns import ErrorColumns
 from eiv.inputs.errors import check_x_err
 from eiv.io.modelfile.container import ModelFileError
 from eiv.io.modelfile.encoding import Arrays, decode, encode
@@ -65,7 +67,11 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
         },
         "settings": _encoded_settings(model.arguments, arrays, "settings"),
         "changed_since_fit": _encoded_settings(changed, arrays, "changed"),
-        "features": {"n": model.n_features, "names": _listed(model.names.features)},
+        "features": {
+            "n": model.n_features,
+            "names": _listed(model.names.features),
+            **_encoded_error_columns(model.names.error_columns),
+        },
         "outputs": {
             "n": model.n_outputs,
             "names": _listed(model.names.outputs),
@@ -126,7 +132,10 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
         _words(header["outputs"]["names"], n_y),
         header["outputs"]["columns"],
         _classes(header["outputs"].get("classes"), n_y),
+        _error_columns(header["features"].get("error_columns")),
     )
+    if names.error_columns is not None and names.error_columns.features != names.features:
+        raise ValueError("the columns that hold errors do not go with its features")
     if (names.classes is None) != likelihood_of(settings).has_units:
         raise ValueError("its likelihood and its classes do not go together")
     if n_y > 1 and not names.has_columns:
@@ -431,6 +440,29 @@ def _classes(encoded: Any, n: int) -> NDArray[Any] | None:
     if n < 2 or len(values) != n or len(set(values)) != n:
         raise ValueError(f"it must hold {n} different classes")
     return np.array(values, dtype="U" if np.dtype(kind).kind == "U" else kind)  # a forged width takes no memory
+
+
+def _encoded_error_columns(columns: ErrorColumns | None) -> dict[str, Any]:
+    """The columns of X and which of them hold errors; nothing where none does."""
+    if columns is None:
+        return {}
+    return {"error_columns": {"columns": list(columns.columns), "errors": dict(columns.errors)}}
+
+
+def _error_columns(encoded: Any) -> ErrorColumns | None:
+    """What `_encoded_error_columns` was given."""
+    if encoded is None:
+        return None
+    columns, errors = encoded["columns"], encoded["errors"]
+    names = _words(columns, len(set(columns)))
+    if names is None or not isinstance(errors, dict) or not all(map(_is_error, errors.values())):
+        raise ValueError("its columns that hold errors must be names, and other errors numbers of at least 0")
+    return ErrorColumns(names, errors)
+
+
+def _is_error(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, str) or (is_number and 0 <= value < math.inf)
 
 
 def _words(values: Any, n: int) -> tuple[str, ...] | None:
