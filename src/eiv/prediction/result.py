@@ -364,9 +364,7 @@ class Prediction:
         return pd.DataFrame(shares.reshape(len(self), -1), index=self.index, columns=columns)
 
     def plot_budget(self, rows: int | slice | Sequence[int] | NDArray[Any] | None = None) -> Figure:
-        r"""The uncertainty budget as bars, one per row, and a panel per output.
-
-        .. math:: \sum_i \mathrm{share}_i + \mathrm{remainder} = 1
+        """The uncertainty budget as bars, one per row, and a panel per output; shares and remainder add up to 1.
 
         Args:
             rows: which rows to draw, as for `prediction[rows]`; by default the first twenty.
