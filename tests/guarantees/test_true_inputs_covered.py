@@ -25,7 +25,7 @@ def test_of_a_line():
     X, y = zeta + 0.3 * random.normal(size=zeta.shape), zeta[:, 0] + 0.1 * random.normal(size=2 * N_ROWS)
     model = EiVRegressor(
         0.3, module=nn.Linear, posterior="last_layer_laplace", input_prior="normal", zeta_draws="interpolated",
-        y_noise=0.1, weight_penalty=1e-3, learning_rate=1e-2, epochs=30, recipe="paper", random_state=0,
+        n_zeta=16, y_noise=0.1, weight_penalty=1e-3, learning_rate=1e-2, epochs=30, recipe="paper", random_state=0,
     ).fit(X[:N_ROWS], y[:N_ROWS])  # fmt: skip
     new = slice(N_ROWS, None)
     assert 0.93 < coverage(model, X[new], zeta[new]) < 0.97

@@ -31,6 +31,10 @@ def line():
         "random_state": 0,
         "posterior": "last_layer_laplace",
         "y_noise": 0.1,
+        "learning_rate": 1e-2,
+        "weight_penalty": 1e-3,
+        "zeta_draws": "interpolated",
+        "n_zeta": 16,
         "dtype": "float64",
     }
     return EiVRegressor(0.3, input_prior=NormalPrior(1.0), recipe="paper", **arguments).fit(X, y)

@@ -42,6 +42,7 @@ class FitOptions:
     feature: list[str] = field(default_factory=list)
     drop: list[str] = field(default_factory=list)
     groups: str | None = None
+    weights: str | None = None
     recipe: str = "default"
     likelihood: str | None = None
     holdout: float = 0.2

@@ -96,7 +96,7 @@ class Likelihood(ABC):
     @property
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
-        """The fitted quantities, `{name: S x shape}`."""
+        """The fitted quantities by their names, each `S x shape`."""
 
     @abstractmethod
     def with_state(self, state: dict[str, Tensor]) -> Self:
