@@ -209,6 +209,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         """
         with self._fitting():
             table = self._check_table(X, y, X_err, sample_weight)
+            self._warn_of_rounding(table)
             (self.model_,) = fit_models([self._spec()], [table])
         return self
 

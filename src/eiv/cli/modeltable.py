@@ -66,7 +66,7 @@ class ModelTable:
             )
         features = tuple(named or source.columns)
         check_columns(source, features, f"a feature of {model_file}")
-        kept = _given_at_fit(model_file, header["notes"], features)
+        kept = _given_at_fit(model_file, header["notes"], features) or _named_at_fit(model)
         spec = _errors(model_file, model, header["notes"].get("spreads"), kept, source, features, x_err)
         if spec is None and model.x_err is None:
             raise ValueError(
@@ -261,6 +261,22 @@ def _given_at_fit(model_file: Path, notes: Mapping[str, Any], features: tuple[st
     if tuple(spec.terms) != features:
         raise ModelFileError(f"{model_file}: its errors are not those of its features.")
     return spec
+
+
+def _named_at_fit(model: FittedModel) -> ErrorSpec | None:
+    """The columns that hold errors by the `x_err` of a model that was saved from Python; None where it names none."""
+    from eiv.io.tables import ErrorSpec, ErrorTerm  # noqa: PLC0415
+
+    columns = model.names.error_columns
+    if columns is None:
+        return None
+    errors = {name: columns.errors.get(name, 0.0) for name in columns.features}
+    return ErrorSpec(
+        {
+            name: ErrorTerm("column", column=error) if isinstance(error, str) else ErrorTerm("absolute", error)
+            for name, error in errors.items()
+        }
+    )
 
 
 def _errors(

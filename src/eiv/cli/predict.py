@@ -66,6 +66,14 @@ def predict(  # noqa: PLR0913  (a command)
     ] = False,
     separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
     decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
+    escape_formulas: Annotated[
+        bool,
+        typer.Option(
+            "--escape-formulas",
+            help="Put an apostrophe before texts of a CSV that begin with =, +, -, @, a tab or a carriage return, so "
+            "that no spreadsheet runs them as formulas; numbers stay as they are.",
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
 ) -> None:
     """Predict new rows, each with the components of its uncertainty.
@@ -103,7 +111,8 @@ def predict(  # noqa: PLR0913  (a command)
                 f"{data} has a column {clash[0]!r} already; use --prefix to give the new columns other names."
             )
         started, n_rows, n_empty, unlike = time.perf_counter(), 0, 0, UnlikeRows()
-        with TableWriter(out, source.text_format) as writer, counting("predicting") as count:
+        writes = TableWriter(out, source.text_format, escape_formulas=escape_formulas)
+        with writes as writer, counting("predicting") as count:
             for rows, table, empty, found in predictor.tables():
                 known = predictor.table.numbers(rows) if writer.is_parquet else {}
                 writer.write(with_columns(rows.cells, known | {f"{prefix}{name}": table[name] for name in table}))

@@ -247,6 +247,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
 
         Warns:
             SuspiciousErrorWarning: where an error may be right but hardly is; see `eiv.inputs.plausible`.
+            LostPrecisionWarning: where an offset or a few values far off leave no digits of a column; see
+                `eiv.inputs.rounding`.
             MissedCurveWarning: where labels of neighbouring rows agree far better than sigma_y says; see
                 `eiv.training.neighbours`. Not where `epochs` is given.
 
@@ -257,6 +259,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         """
         with self._fitting():
             table = self._check_table(X, y, X_err, y_err, sample_weight)
+            self._warn_of_rounding(table)
             (self.model_,) = fit_models([self._spec()], [table])
         if self.epochs is None:  # a training that is cut short may leave the curve for later
             warn_of_missed_curves([self.model_], [table], stacklevel=2)
