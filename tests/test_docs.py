@@ -1,5 +1,6 @@
 """The Python of the pages in docs/ runs as written, each page in its order. `make test` takes smaller fits."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ def test_blocks_are_found():
 @pytest.mark.parametrize("size", ["quick", pytest.param("full", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("page", WITH_PYTHON)
 def test_python_blocks_run_in_order(page, size, tmp_path, monkeypatch):
+    shutil.copytree(DOCS[0].parents[1] / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     if size == "quick":
         for name, value in {"_COSINES": 32, "_STEPS": 50, "_UNITS": 16}.items():
