@@ -46,9 +46,11 @@ _NOT_NUMERICAL = {
     "test_bad_input.py",
     "test_benchmarks.py",
     "test_contributing.py",
+    "test_docs.py",
     "test_examples.py",
     "test_extras.py",
     "test_order.py",
+    "test_pages.py",
     "test_public_api.py",
     "test_readme.py",
     "test_rooms.py",
@@ -61,7 +63,7 @@ FILES_THAT_NEED = {
         *("test_contributing.py", "test_examples.py", "test_public_api.py", "test_readme.py", "test_rooms.py"),
     ],
     "pyarrow": ["fuzz/*", "io/tables/*"],
-    "onnxruntime": ["io/test_export.py"],
+    "onnxruntime": ["io/test_export.py", "test_docs.py"],
     "resource": ["fuzz/*", "cli/test_[e-z]*.py", "report/test_model_report.py"],
 }
 TESTS_THAT_NEED = {

@@ -26,8 +26,10 @@ NAMES = sorted(
 def test_the_public_names_are_these():
     assert eiv.__all__ == [
         "ClassPrediction",
+        "Comparison",
         "EiVClassifier",
         "EiVRegressor",
+        "ErrorScaler",
         "FittedModel",
         "FlatPrior",
         "LabelErrorWarning",
@@ -40,7 +42,9 @@ def test_the_public_names_are_these():
         "Repeats",
         "SuspiciousErrorWarning",
         "TrainingDivergedError",
+        "TrueInputs",
         "UnlikeRowsWarning",
+        "compare",
         "errors_from_repeats",
         "fit_splits",
         "relative",

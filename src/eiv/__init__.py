@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from eiv.classifier import EiVClassifier
+    from eiv.comparison import Comparison, compare
+    from eiv.estimators import ErrorScaler
     from eiv.inputs import (
         FlatPrior,
         LearnedPrior,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from eiv.model import FittedModel
     from eiv.prediction.classes import ClassPrediction
     from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
+    from eiv.prediction.trueinputs import TrueInputs
     from eiv.regressor import EiVRegressor, fit_splits
     from eiv.training import TrainingDivergedError
     from eiv.training.neighbours import MissedCurveWarning
@@ -32,8 +35,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ClassPrediction",
+    "Comparison",
     "EiVClassifier",
     "EiVRegressor",
+    "ErrorScaler",
     "FittedModel",
     "FlatPrior",
     "LabelErrorWarning",
@@ -46,7 +51,9 @@ __all__ = [
     "Repeats",
     "SuspiciousErrorWarning",
     "TrainingDivergedError",
+    "TrueInputs",
     "UnlikeRowsWarning",
+    "compare",
     "errors_from_repeats",
     "fit_splits",
     "relative",
@@ -54,8 +61,10 @@ __all__ = [
 
 _HOMES = {
     "ClassPrediction": "eiv.prediction.classes",
+    "Comparison": "eiv.comparison",
     "EiVClassifier": "eiv.classifier",
     "EiVRegressor": "eiv.regressor",
+    "ErrorScaler": "eiv.estimators",
     "FittedModel": "eiv.model",
     "FlatPrior": "eiv.inputs",
     "LabelErrorWarning": "eiv.prediction.result",
@@ -68,7 +77,9 @@ _HOMES = {
     "Repeats": "eiv.inputs",
     "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
+    "TrueInputs": "eiv.prediction.trueinputs",
     "UnlikeRowsWarning": "eiv.prediction.result",
+    "compare": "eiv.comparison",
     "errors_from_repeats": "eiv.inputs",
     "fit_splits": "eiv.regressor",
     "relative": "eiv.inputs",

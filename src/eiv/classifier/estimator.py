@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -14,11 +15,13 @@ from torch import nn
 
 from eiv import validation as v
 from eiv.classifier.labels import check_labels, check_seen, one_column_per_class
+from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
-from eiv.estimators.base import named
+from eiv.estimators.base import above_zero, counting, named
 from eiv.estimators.population import Population, for_population, warn_of_unlike
-from eiv.inputs import InputPrior, LearnedPrior, RelativeError
-from eiv.model import Names
+from eiv.inputs import InputPrior, LearnedPrior
+from eiv.inputs.errors import StatedErrors
+from eiv.io.arrays import plain
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import ClassPrediction
 from eiv.training.choosing import fit_models
@@ -70,8 +73,8 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         learning_rate: Adam's step size; 0.001 by default.
         learning_rate_decay: the share of the training, at its end, over which the step size falls linearly to zero; 0
             leaves it as it is; 0.6 by default.
-        n_zeta: L, draws of the true input per row in training. A prediction takes as many for each five thetas, five
-            at most, and crosses all thetas with all of them.
+        n_zeta: L, draws of the true input per row in training. A prediction takes as many for each five thetas, two at
+            least and five at most, and crosses all thetas with all of them.
         n_theta: K, draws of the weights per network in a prediction; 100 by default.
         n_networks: networks that are trained and whose draws are pooled.
         standardise: whether X is brought to mean 0 and standard deviation 1 first, and its errors with it.
@@ -83,8 +86,8 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
 
     Attributes:
         classes_: `C`, the classes in order.
-        n_features_in_: n_x.
-        feature_names_in_: the names of the features, where X was a pandas table.
+        n_features_in_: the columns of X: n_x, and those that hold errors.
+        feature_names_in_: their names, where X was a table.
         settings_: what the fit was made with, an `eiv.training.settings.Settings`.
         model_: everything that the fit found, an `eiv.model.FittedModel`; the attributes here are parts of it.
         x_err_: `n_x`, or a covariance `n_x x n_x`, the error that prediction takes where none is given; None after a
@@ -119,7 +122,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
 
     def __init__(  # noqa: PLR0913  (an estimator)
         self,
-        x_err: ArrayLike | RelativeError | None = None,
+        x_err: StatedErrors = None,
         *,
         recipe: Literal["default", "paper"] = "default",
         error_model: Literal["classical", "berkson"] = "classical",
@@ -174,13 +177,15 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, X_err: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, X_err: Any = None, sample_weight: Any = None) -> Self:
         """Fit the networks by Algorithm 1.
 
         Args:
             X: `rows x n_x`, the measured inputs.
             y: `rows`, the class of each row: words, whole numbers or truth values.
             X_err: the error of X instead of `x_err`, in the forms that `eiv.EiVRegressor.fit` takes.
+            sample_weight: `rows`, how often each row counts, as for `eiv.EiVRegressor.fit`. A class whose rows all have
+                weight 0 is not there.
 
         Returns:
             The fitted model.
@@ -197,8 +202,9 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
             >>> model = EiVClassifier(epochs=2).fit(X, X[:, 0] > 0, X_err=0.1)
 
         """
-        table = self._check_table(X, y, X_err)
-        (self.model_,) = fit_models([self._spec()], [table])
+        with self._fitting():
+            table = self._check_table(X, y, X_err, sample_weight)
+            (self.model_,) = fit_models([self._spec()], [table])
         return self
 
     def predict(self, X: Any, *, X_err: Any = None, input_prior: Population = None) -> NDArray[Any]:
@@ -285,6 +291,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         from sklearn.metrics import accuracy_score  # noqa: PLC0415  (slow to import)
 
         check_is_fitted(self, "model_")
+        y = plain("y", y)
         check_labels(y)
         labels = column_or_1d(y)
         check_seen(labels, self.classes_)
@@ -345,25 +352,43 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
             )
         super()._check_arguments()
 
-    def _check_table(self, X: Any, y: Any, X_err: Any) -> Table:
-        """Check the arguments and the training data, and note their names. The model counts as not fitted from here."""
+    def _check_table(self, X: Any, y: Any, X_err: Any, sample_weight: Any = None) -> Table:
+        """Check the arguments and the training data, and note their names. The model counts as not fitted from here.
+
+        Rows of weight zero are left out.
+        """
         self._check_arguments()
         self.__dict__.pop("model_", None)
+        v.check_same_labels(X, X_err=X_err)
+        X, y = plain("X", X), plain("y", y)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
         check_labels(y)
         x, labels = named(X, None, validate_data, self, X, y, dtype=np.float64, ensure_min_samples=2)
-        columns, classes = one_column_per_class(labels)
-        features = getattr(self, "feature_names_in_", None)
-        names = Names(None if features is None else tuple(map(str, features)), has_columns=True, classes=classes)
-        v.check_spread("X", x, features)
-        return Table(x, self._errors_at_fit(x, X_err), columns, names=names)
+        weights = v.check_weights(sample_weight, len(x))
+        counted = counting(weights)
+        columns, classes = one_column_per_class(labels[counted])
+        x, errors, names = self._features_and_errors(x, X_err, weights)
+        names = replace(names, has_columns=True, classes=classes)
+        return Table(x, errors, columns, names=names, weights=above_zero(weights))
+
+    def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, None]:
+        """Classes as zeros and ones; they have no errors."""
+        if y_err is not None:
+            raise ValueError(f"y_err: classes have no error bars, so it must be None, got {y_err!r}.")
+        y = plain("y", y)
+        v.check_same_rows(X=X, y=y)
+        check_labels(y)
+        labels = column_or_1d(y)
+        check_seen(labels, self.classes_)
+        return (labels[:, None] == self.classes_).astype(float), None
 
     def _distribution(self, X: Any, X_err: Any, input_prior: Population) -> ClassPrediction:
         """What the methods that predict have in common; a warning of it points to who calls these."""
         check_is_fitted(self, "model_")
         x, errors, index = self._check_rows(X, X_err)
-        model = for_population(self.model_, input_prior)
-        found = model.predict_classes(x, errors, n_draws=self._draws_for(errors), index=index)
+        with own_defaults():
+            model = for_population(self.model_, input_prior)
+            found = model.predict_classes(x, errors, n_draws=self._draws_for(), index=index)
         warn_of_unlike(self.model_, x, found, stacklevel=3)
         return found

@@ -38,6 +38,9 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
         lines.append(
             ("data", f"{notes.get('data')}: {notes['rows']} rows, {left_out} left out, learned from {learned}")
         )
+    if isinstance(notes.get("weights"), dict):
+        weights = notes["weights"]
+        lines.append(("weights of the rows", f"column {weights.get('column')}, {_plain(weights.get('sum'))} in all"))
     lines += [
         ("networks", f"{header['n_networks']}, {_network(header['settings'])}{_shares(header)}"),
         (
@@ -48,6 +51,7 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("classes", ", ".join(map(str, classes["values"])))
         if classes
         else ("noise of the target", noise + _described(training)),
+        *_chosen(training),
         ("settings", _settings(settings_of(header))),
         ("seed", str(header["seed"] if given_seed is None else given_seed)),
     ]
@@ -62,6 +66,13 @@ def _described(training: Mapping[str, Any]) -> str:
     words = training.get("likelihood", "")
     v.check("the likelihood of its training", words, v.Constraint(lambda value: isinstance(value, str), "words"))
     return f" ({words})" if words else ""
+
+
+def _chosen(training: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How the likelihood was chosen, where the data chose it."""
+    words = training.get("likelihood_choice", "")
+    v.check("the choice of its likelihood", words, v.Constraint(lambda value: isinstance(value, str), "words"))
+    return [("likelihood", words)] if words else []
 
 
 def words_on_factor(header: Mapping[str, Any]) -> str:

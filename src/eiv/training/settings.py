@@ -24,6 +24,7 @@ _FAMILY = v.Constraint(
     lambda value: isinstance(value, type) and issubclass(value, WeightPosterior),
     "a subclass of eiv.posteriors.WeightPosterior",
 )
+AUTO = "auto"  # the data decide
 _LIKELIHOOD = v.Constraint(
     lambda value: isinstance(value, type) and issubclass(value, Likelihood), "a subclass of eiv.likelihoods.Likelihood"
 )
@@ -199,9 +200,11 @@ class Settings:
         default="likelihood",
     )
     likelihood: Any = of_recipe(
-        v.either(v.option(*LIKELIHOODS), _LIKELIHOOD),
+        v.either(v.option(*LIKELIHOODS, AUTO), _LIKELIHOOD),
         'how labels scatter about f: a name of `eiv.likelihoods.LIKELIHOODS`, such as "normal" (the paper, and '
-        "the default), or a subclass of `eiv.likelihoods.Likelihood` of your own; `docs/noise.md` says which one when.",
+        "the default), or a subclass of `eiv.likelihoods.Likelihood` of your own; `docs/noise.md` says which one when. "
+        "The word auto compares them on held-out rows, and takes another than normal noise where that is clearly "
+        "better.",
         paper="normal",
         default="normal",
     )
@@ -231,7 +234,7 @@ class Settings:
     n_zeta: int | None = of_recipe(
         v.integer(1, 10**4),
         "L, draws of the true input per row in training. A prediction takes as many for each of its blocks, "
-        "five at most.",
+        "two at least and five at most.",
         paper=5,
         default=None,
     )
@@ -347,8 +350,9 @@ def settings_for(arguments: Mapping[str, Any], n_rows: int, n_noisy: int = 0) ->
     if settings["network"] == "auto":
         noisy = 0 < n_noisy <= _MOST_NOISY and not _of_steps(arguments) and "hidden_units" not in given
         settings["network"] = "cosine" if noisy else "paper"
-    if settings["x_err_factor"] == "auto":
-        settings["x_err_factor"] = 1.0
+    for name, plain in (("x_err_factor", 1.0), ("likelihood", "normal")):
+        if settings[name] == AUTO:  # `eiv.training.choosing` compares others with it
+            settings[name] = plain
     return Settings(**_by_rows(settings, n_rows))
 
 
@@ -359,6 +363,12 @@ def check_kind(arguments: Mapping[str, Any]) -> None:
         raise ValueError(
             f"{name}: {arguments[name]!r} has no meaning for network='cosine', which is fitted without steps. Leave it "
             "out, or choose network='paper'."
+        )
+    y_noise = RECIPES[arguments["recipe"]]["y_noise"] if arguments.get("y_noise") is None else arguments["y_noise"]
+    if arguments.get("likelihood") == AUTO and y_noise != "likelihood":
+        raise ValueError(
+            f"likelihood: 'auto' compares likelihoods that find their noise by the bound, but y_noise is {y_noise!r}. "
+            "Take y_noise='likelihood', or choose a likelihood."
         )
 
 
