@@ -60,6 +60,7 @@ _NOT_NUMERICAL = {
 FILES_THAT_NEED = {
     "typer": [
         *("cli/*", "experiments/*", "report/*", "scenarios.py", "training/test_diagnostics.py", "test_benchmarks.py"),
+        "training/test_settings_page.py",
         *("test_contributing.py", "test_examples.py", "test_public_api.py", "test_readme.py", "test_rooms.py"),
     ],
     "pyarrow": ["fuzz/*", "io/tables/*"],

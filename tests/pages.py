@@ -16,7 +16,7 @@ class Block(NamedTuple):
 
 
 def blocks(page):
-    found = re.findall(r"(?:^ *<!-- (.*?) -->\n)?^( *)```(\w*|\{\w+\}[^\n]*)\n(.*?)^\2```", page, flags=re.S | re.M)
+    found = re.findall(r"(?:^ *<!-- (.*?) -->\n)?^( *)```([^`\n]*)\n(.*?)^\2```", page, flags=re.S | re.M)
     return [Block(language, textwrap.dedent(text), mark) for mark, _, language, text in found]
 
 

@@ -35,8 +35,8 @@ def integer(minimum: int, maximum: int | None = None) -> Constraint:
     )
 
 
-def real(minimum: float, below: float = math.inf, *, exclusive: bool = False) -> Constraint:
-    """A finite number of at least `minimum` (above it if `exclusive`) and below `below`."""
+def real(minimum: float, below: float = math.inf, *, maximum: float = math.inf, exclusive: bool = False) -> Constraint:
+    """A finite number of at least `minimum` (above it if `exclusive`), below `below` and at most `maximum`."""
 
     def holds(value: object) -> bool:
         if (
@@ -46,10 +46,12 @@ def real(minimum: float, below: float = math.inf, *, exclusive: bool = False) ->
         ):
             return False
         number = float(value)
-        return (number > minimum if exclusive else number >= minimum) and number < below
+        return (number > minimum if exclusive else number >= minimum) and number < below and number <= maximum
 
-    words = f"above {minimum:g}" if exclusive else f"of at least {minimum:g}"
-    return Constraint(holds, f"a number {words}" + (f" and below {below:g}" if below < math.inf else ""))
+    words = f"a number above {minimum:g}" if exclusive else f"a number of at least {minimum:g}"
+    words += f" and below {below:g}" if below < math.inf else ""
+    words += f" and at most {maximum:g}" if maximum < math.inf else ""
+    return Constraint(holds, words)
 
 
 def option(*known: str) -> Constraint:
@@ -61,11 +63,6 @@ def either(*constraints: Constraint) -> Constraint:
     """A value that satisfies at least one of the constraints."""
     words = ", or ".join(constraint.words for constraint in constraints)
     return Constraint(lambda value: any(constraint.holds(value) for constraint in constraints), words)
-
-
-def anything(words: str) -> Constraint:
-    """Any value; it is checked where it is used."""
-    return Constraint(lambda value: True, words)
 
 
 def or_none(constraint: Constraint) -> Constraint:

@@ -206,9 +206,9 @@ def test_own_module():
     assert model.loss_curve_.shape == (5, 2)
     with pytest.raises(ValueError, match="no dropout layer"):
         EiVRegressor(module=torch.nn.Linear, recipe="paper").fit(X, y)
-    with pytest.raises(TypeError, match="module must be a callable"):
+    with pytest.raises(ValueError, match="module must be a callable"):
         EiVRegressor(module=3, recipe="paper").fit(X, y)
-    with pytest.raises(TypeError, match="module must be a callable"):
+    with pytest.raises(ValueError, match="module must be a callable"):
         EiVRegressor(module=paper_network(12, 1), recipe="paper").fit(X, y)
     with pytest.raises(TypeError, match="module must take"):
         EiVRegressor(module=lambda n_inputs: None, recipe="paper").fit(X, y)

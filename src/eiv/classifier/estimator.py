@@ -48,15 +48,19 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
     Args:
         x_err: the error of X that holds for all rows, in the units of X, in the forms of `eiv.EiVRegressor`; None for
             exact inputs: the model without Errors-in-Variables.
-        recipe: what holds for the arguments that are None: "default", or "paper", the settings of the paper; see
-            `eiv.training.settings`.
+        recipe: what holds for the arguments that are None: "default", which serves tables of 60 to 100,000 rows
+            without tuning, or "paper", the settings of the paper; see `eiv.training.settings`.
         error_model: "classical", x scatters around the true input; or "berkson", x was set and the true input
             scatters around it, so that zeta given x is N(x, x_err^2) whatever `input_prior` says.
         input_prior: what is believed of the true input before x is seen, whatever its class, as for
             `eiv.EiVRegressor`; "mixture" by default.
         x_err_factor: what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to
             ignore them; 1 by default.
-        zeta_draws: how training integrates over the true input; see `eiv.inputs.ZetaDraws`.
+        zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
+            "sobol", "informed" (of `n_zeta` candidates those that explain y), "gauss_hermite" (`n_zeta` nodes along
+            each of three noisy features at most), "interpolated" (one noisy feature, f straight between `n_zeta`
+            nodes), or "auto" (the default): "interpolated" for one noisy feature, else "informed"; see
+            `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are matched.
         posterior: the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, "bernoulli_dropout" by
             default, or a subclass of `eiv.posteriors.WeightPosterior` of your own. `docs/classes.md` says why.
         module: a callable `(n_inputs, n_classes) -> torch.nn.Module`, with dropout layers of its own for the dropout
@@ -80,7 +84,8 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         standardise: whether X is brought to mean 0 and standard deviation 1 first, and its errors with it.
         device: "auto" (a GPU where there is one), "cpu", "cuda" or "cuda:N".
         dtype: "float32" or "float64".
-        precision: of the matrix products in training, as for `eiv.EiVRegressor`.
+        precision: of the matrix products in training. "auto": TF32 on a GPU, float32 on the CPU; "float32": that
+            everywhere; "bfloat16": operands rounded to 8 bits, faster for wide networks (see `docs/benchmarks.md`).
         random_state: seed; the same one gives the same numbers on the same machine.
         verbose: whether training shows a progress bar.
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import nn
 
 from eiv import validation as v
 from eiv.engine.ambient import own_defaults
@@ -28,7 +27,7 @@ from eiv.model import FittedModel, Names, zetas_per_block
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import TrueInputs
 from eiv.scaling import mean_and_spread
-from eiv.training.fitting import Spec, device_of, family_of, input_prior_of, likelihood_of
+from eiv.training.fitting import Spec, device_of, family_of, likelihood_of
 from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
 __all__ = ["EiVEstimator"]
@@ -345,11 +344,6 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         arguments = self._arguments
         for name, constraint in self._constraints.items():
             v.check(name, arguments.get(name), constraint)
-        if self.module is not None and (not callable(self.module) or isinstance(self.module, nn.Module)):
-            raise TypeError(
-                "module must be a callable (n_inputs, n_outputs) -> torch.nn.Module or None, "
-                f"got {type(self.module).__name__}. A network of fixed shape: module=lambda n_inputs, n_outputs: ..."
-            )
         check_kind(arguments)
         settings = settings_for(arguments, n_rows=1)
         if likelihood_of(settings).has_units == self._of_classes:
@@ -360,7 +354,6 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
                 f"n_networks must be {fewest} at least for posterior={settings.posterior!r}, where only networks "
                 f"differ, got {self.n_networks}."
             )
-        input_prior_of(settings.input_prior, self.error_model)
         check_precision(self.precision, device_of(self.device), DTYPES[self.dtype])
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from eiv import validation as v
 from eiv.engine.products import PRECISIONS
-from eiv.inputs import ZETA_DRAWS
+from eiv.inputs import PRIORS, ZETA_DRAWS
 from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
 from eiv.posteriors import FAMILIES, WeightPosterior
 
@@ -29,6 +29,24 @@ _LIKELIHOOD = v.Constraint(
     lambda value: isinstance(value, type) and issubclass(value, Likelihood), "a subclass of eiv.likelihoods.Likelihood"
 )
 _RULE = v.Constraint(lambda value: isinstance(value, NoiseRule), "an eiv.likelihoods.NoiseRule")
+_PRIOR = v.Constraint(
+    lambda value: not isinstance(value, type) and (hasattr(value, "posterior") or hasattr(value, "fit")),
+    "an input prior such as eiv.NormalPrior(std=1.0)",
+)
+_MODULE = v.Constraint(
+    lambda value: value is None or (callable(value) and not isinstance(value, nn.Module)),
+    "a callable (n_inputs, n_outputs) -> torch.nn.Module, or None (a network of fixed shape: module=lambda n_inputs, "
+    "n_outputs: ...)",
+)
+_DEVICE = v.Constraint(lambda value: value == "auto" or _is_device(value), "'auto', 'cpu', 'cuda' or 'cuda:N'")
+
+
+def _is_device(value: Any) -> bool:
+    """Whether torch knows such a device, and it is a CPU or a GPU."""
+    try:
+        return torch.device(value).type in ("cpu", "cuda")
+    except (RuntimeError, TypeError):
+        return False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +109,7 @@ class Settings:
         "classical",
     )
     input_prior: Any = of_recipe(
-        v.anything("an input prior"),
+        v.either(v.option(*PRIORS), _PRIOR),
         "what is believed of the true input before x is seen: a name of `eiv.inputs.PRIORS`, such as "
         '"mixture" (the default: a Gaussian mixture learned from X and its errors) and "flat" (the paper, '
         "Lemma 1); or an object such as `eiv.NormalPrior(std, mean)`, `eiv.MixturePrior` or `eiv.LearnedPrior`.",
@@ -126,7 +144,7 @@ class Settings:
         default="linearised_laplace",
     )
     module: Callable[[int, int], nn.Module] | None = fixed(
-        v.anything("a callable"),
+        _MODULE,
         "a callable `(n_inputs, n_outputs) -> torch.nn.Module`, with dropout layers of its own for the "
         "dropout families, or None for the paper's network.",
         None,
@@ -185,7 +203,7 @@ class Settings:
         default=0.001,
     )
     learning_rate_decay: float = of_recipe(
-        v.real(0, below=1.0001),
+        v.real(0, maximum=1),
         "the share of the training, at its end, over which the step size falls linearly to zero; 0 leaves it "
         "as it is; 0.6 by default.",
         paper=0.0,
@@ -255,7 +273,7 @@ class Settings:
         True,
     )
     device: str = fixed(
-        v.anything("a device"),
+        _DEVICE,
         '"auto" (a GPU where there is one), "cpu", "cuda" or "cuda:N".',
         "auto",
     )

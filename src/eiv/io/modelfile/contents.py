@@ -30,7 +30,13 @@ from eiv.scaling import Scaler
 from eiv.training.fitting import device_of, likelihood_of, network_of, new_likelihood, new_posterior
 from eiv.training.settings import SETTINGS, Settings, settings_for
 
-OWN = ("module", "posterior", "input_prior", "y_noise", "likelihood")  # settings that can be the user's own code
+OWN = {  # settings that can be the user's own code, and words for them
+    "module": "a network",
+    "posterior": "a weight posterior",
+    "input_prior": "an input prior",
+    "y_noise": "a rule for sigma_y",
+    "likelihood": "a likelihood",
+}
 
 
 class Saved(NamedTuple):
@@ -140,6 +146,11 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
     posterior = _posterior(settings, n_x, n_y, seeds, saved, arrays, path)
     prior = _decoded("input_prior", header["input_prior"], arrays, own, path)
     if not hasattr(prior, "posterior"):
+        if _is_own("input_prior", header["input_prior"]):
+            raise ModelFileError(
+                f"{path}: input_prior must be the prior as it was fitted, `input_prior_` of the model that was saved "
+                f"(of type {header['input_prior']['name']}), got {prior!r}, which still has to be fitted."
+            )
         raise ValueError("there is no input prior")
     known = "y/err_median" in arrays  # older files lack it
     record = Record(
@@ -335,11 +346,11 @@ def _decoded(name: str, value: Any, arrays: Arrays, own: Mapping[str, Any], path
     if not _is_own(name, value):
         return decode(value, arrays)
     if own.get(name) is None:
-        is_module = name == "module"
-        what = "network" if is_module else name
+        fitted = " as it was fitted, `input_prior_` of the model that was saved" if name == "input_prior" else ""
         raise ModelFileError(
-            f"{path}: the model was fitted with a {what} of the user ({value if is_module else value.get('name')}), "
-            f"which the file does not hold. Give it again: EiVRegressor.load(path, {name}=...)."
+            f"{path}: the model was fitted with {OWN[name]} of the user's own "
+            f"({value if name == 'module' else value.get('name')}), which the file does not hold. Load the model in "
+            f"Python, and give it again{fitted}: load(path, {name}=...)."
         )
     return own[name]
 
