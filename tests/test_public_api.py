@@ -34,6 +34,7 @@ def test_the_public_names_are_these():
         "FlatPrior",
         "LabelErrorWarning",
         "LearnedPrior",
+        "LostPrecisionWarning",
         "MissedCurveWarning",
         "MixturePrior",
         "ModelFileError",

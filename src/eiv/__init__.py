@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from eiv.inputs import (
         FlatPrior,
         LearnedPrior,
+        LostPrecisionWarning,
         MixturePrior,
         NormalPrior,
         Repeats,
@@ -43,6 +44,7 @@ __all__ = [
     "FlatPrior",
     "LabelErrorWarning",
     "LearnedPrior",
+    "LostPrecisionWarning",
     "MissedCurveWarning",
     "MixturePrior",
     "ModelFileError",
@@ -69,6 +71,7 @@ _HOMES = {
     "FlatPrior": "eiv.inputs",
     "LabelErrorWarning": "eiv.prediction.result",
     "LearnedPrior": "eiv.inputs",
+    "LostPrecisionWarning": "eiv.inputs",
     "MissedCurveWarning": "eiv.training.neighbours",
     "MixturePrior": "eiv.inputs",
     "ModelFileError": "eiv.io.modelfile",

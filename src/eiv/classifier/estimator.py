@@ -57,10 +57,11 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         x_err_factor: what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to
             ignore them; 1 by default.
         zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
-            "sobol", "informed" (of `n_zeta` candidates those that explain y), "gauss_hermite" (`n_zeta` nodes along
-            each of three noisy features at most), "interpolated" (one noisy feature, f straight between `n_zeta`
-            nodes), or "auto" (the default): "interpolated" for one noisy feature, else "informed"; see
-            `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are matched.
+            "sobol", "informed" (those of `n_zeta` candidates that explain y), "gauss_hermite" (`n_zeta` nodes along
+            each noisy feature, for at most three of them), "interpolated" (for one noisy feature: f is taken as
+            straight between `n_zeta` nodes), or "auto" (the default): "interpolated" for one noisy feature, else
+            "informed"; see `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are
+            matched.
         posterior: the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, "bernoulli_dropout" by
             default, or a subclass of `eiv.posteriors.WeightPosterior` of your own. `docs/classes.md` says why.
         module: a callable `(n_inputs, n_classes) -> torch.nn.Module`, with dropout layers of its own for the dropout
@@ -209,6 +210,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         """
         with self._fitting():
             table = self._check_table(X, y, X_err, sample_weight)
+            self._warn_of_rounding(table)
             (self.model_,) = fit_models([self._spec()], [table])
         return self
 
@@ -252,12 +254,16 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         """
         return self._distribution(X, X_err, input_prior).probabilities
 
-    def predict_distribution(self, X: Any, *, X_err: Any = None, input_prior: Population = None) -> ClassPrediction:
+    def predict_distribution(
+        self, X: Any, *, X_err: Any = None, budget: bool = False, input_prior: Population = None
+    ) -> ClassPrediction:
         """Predict probabilities, with the parts of their entropy.
 
         Args:
             X: `rows x n_x`.
             X_err: the error of these rows, where it differs from that of the fit.
+            budget: whether `ClassPrediction.budget` is made ready, what each input contributes to the entropy. That
+                takes some seconds per row and input with the defaults.
             input_prior: of the true inputs of these rows, as for `eiv.EiVRegressor.predict_distribution`.
 
         Returns:
@@ -273,7 +279,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
             ClassPrediction(rows=2, classes=2)
 
         """
-        return self._distribution(X, X_err, input_prior)
+        return self._distribution(X, X_err, input_prior, budget=budget)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_err: Any = None) -> float:
         """The share of rows whose class is the most probable one.
@@ -388,12 +394,12 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         check_seen(labels, self.classes_)
         return (labels[:, None] == self.classes_).astype(float), None
 
-    def _distribution(self, X: Any, X_err: Any, input_prior: Population) -> ClassPrediction:
+    def _distribution(self, X: Any, X_err: Any, input_prior: Population, *, budget: bool = False) -> ClassPrediction:
         """What the methods that predict have in common; a warning of it points to who calls these."""
         check_is_fitted(self, "model_")
         x, errors, index = self._check_rows(X, X_err)
         with own_defaults():
             model = for_population(self.model_, input_prior)
-            found = model.predict_classes(x, errors, n_draws=self._draws_for(), index=index)
+            found = model.predict_classes(x, errors, n_draws=self._draws_for(), budget=budget, index=index)
         warn_of_unlike(self.model_, x, found, stacklevel=3)
         return found

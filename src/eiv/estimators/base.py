@@ -20,6 +20,7 @@ from eiv.inputs import InputPrior, RelativeError
 from eiv.inputs.columns import ErrorColumns
 from eiv.inputs.errors import standard_deviations, stated_errors, times
 from eiv.inputs.plausible import check_plausible, warn_of_scaled
+from eiv.inputs.rounding import warn_of_rounding
 from eiv.io.arrays import plain
 from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
@@ -27,7 +28,7 @@ from eiv.model import FittedModel, Names, zetas_per_block
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import TrueInputs
 from eiv.scaling import mean_and_spread
-from eiv.training.fitting import Spec, device_of, family_of, likelihood_of
+from eiv.training.fitting import Spec, Table, device_of, family_of, likelihood_of, scalers_of
 from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
 __all__ = ["EiVEstimator"]
@@ -324,6 +325,18 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         for name in ("n_theta", "n_zeta"):
             v.check(name, getattr(self, name), self._constraints[name])
         return self.n_theta or self.settings_.n_theta, zetas_per_block(self.n_zeta or self.settings_.n_zeta)
+
+    def _warn_of_rounding(self, table: Table) -> None:
+        """Warn where numbers of the networks leave little of a column of X or y."""
+        settings = settings_for(self._arguments, n_rows=1)
+        for name, values, scaler, names in zip(
+            ("X", "y"),
+            (table.x, table.y),
+            scalers_of(settings, table),
+            (table.names.features, table.names.outputs),
+            strict=True,
+        ):
+            warn_of_rounding(name, values, scaler, settings.dtype, names)
 
     def _spec(self) -> Spec:
         return Spec(self._arguments, int(v.check_random_state(self.random_state).randint(2**31)))

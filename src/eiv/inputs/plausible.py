@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +14,11 @@ from scipy.special import gammainc, gammaincc
 from scipy.stats import rankdata
 
 from eiv.inputs.errors import standard_deviations
+from eiv.validation import frames_to_caller
 
 __all__ = ["SpreadTest", "SuspiciousErrorWarning", "check_plausible"]
 
 Array = NDArray[np.float64]
-_PACKAGE = Path(__file__).parents[1]
 _IMPOSSIBLE = 1e-3  # a column that is nothing but error is refused once in so many tables
 _UNCLEAR = 0.05  # a column that is nothing but error passes without a warning once in twenty tables
 # Errors up to the spread in a share of the rows, and none elsewhere, flatten a straight line by that share at most
@@ -368,12 +366,4 @@ def _listed(words: Sequence[str]) -> str:
 def _warn_where(found: Sequence[str], message: str) -> None:
     """Warn the caller of the package with a message that has a place for what was found, if anything was."""
     if found:
-        warnings.warn(message.replace("{}", _listed(found)), SuspiciousErrorWarning, stacklevel=_frames_to_caller())
-
-
-def _frames_to_caller() -> int:
-    """The `stacklevel`, for the function that asks, of the line outside of the package that led here."""
-    frame, n_frames = inspect.currentframe(), 0
-    while frame is not None and _PACKAGE in Path(frame.f_code.co_filename).parents:
-        frame, n_frames = frame.f_back, n_frames + 1
-    return n_frames
+        warnings.warn(message.replace("{}", _listed(found)), SuspiciousErrorWarning, stacklevel=frames_to_caller())

@@ -102,6 +102,7 @@ def _of_splits(
     v.check_same_rows(X=X, y=y)
     random = v.check_random_state(model.random_state)
     whole = clone(model)._check_table(X, y, X_err, y_err)  # noqa: SLF001
+    model._warn_of_rounding(whole)  # noqa: SLF001
     weights = v.check_weights(sample_weight, len(whole.x))
     per_row = X_err is not None and len(whole.x_err) > 1
     models, tables = [], []

@@ -129,9 +129,7 @@ class _Member:
 
     @classmethod
     def of(cls, spec: Spec, settings: Settings, table: Table, prior: InputPrior) -> _Member:
-        kind = likelihood_of(settings)
-        x_scaler = _scaler(table.x, table.weights, settings.standardise)
-        y_scaler = _scaler(table.y, table.weights, settings.standardise and kind.has_units, kind.has_tails)
+        x_scaler, y_scaler = scalers_of(settings, table)
         device, dtype = device_of(settings.device), DTYPES[settings.dtype]
         errors = times(table.x_err, settings.x_err_factor)
         zetas = standardised_zetas(prior, x_scaler, table.x, errors).to(device, dtype)
@@ -446,6 +444,13 @@ def family_of(settings: Settings) -> type[WeightPosterior]:
         FAMILIES[settings.posterior] if isinstance(settings.posterior, str) else settings.posterior
     )
     return family
+
+
+def scalers_of(settings: Settings, table: Table) -> tuple[Scaler, Scaler]:
+    """What standardises X, and what standardises y."""
+    kind = likelihood_of(settings)
+    x_scaler = _scaler(table.x, table.weights, settings.standardise)
+    return x_scaler, _scaler(table.y, table.weights, settings.standardise and kind.has_units, kind.has_tails)
 
 
 def _scaler(values: Array, weights: Array | None, standardise: bool, has_tails: bool = False) -> Scaler:
