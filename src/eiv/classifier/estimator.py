@@ -257,7 +257,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
     def predict_distribution(
         self, X: Any, *, X_err: Any = None, budget: bool = False, input_prior: Population = None
     ) -> ClassPrediction:
-        """Predict probabilities, with the parts of their entropy.
+        """Predict probabilities, with the components of their entropy.
 
         Args:
             X: `rows x n_x`.

@@ -282,7 +282,7 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Array, Array, Names]:
         """The features of the training rows that count, checked, their errors, and the names of the features.
 
-        Whether errors are plausible is asked of the whole table once, not again of a part of it.
+        Whether errors are plausible is checked once, on the whole table.
         """
         names = getattr(self, "feature_names_in_", None)
         columns = ErrorColumns.of(self.x_err, names)

@@ -312,7 +312,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         budget: bool = False,
         input_prior: Population = None,
     ) -> Prediction:
-        """Predict with all parts of the uncertainty, by Algorithm 2.
+        """Predict with all components of the uncertainty, by Algorithm 2.
 
         Args:
             X: `rows x n_x`.
@@ -323,7 +323,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             method: "unbiased" for moments without a random error that all rows share (see
                 `eiv.prediction.sampling.BlockSampler`), "literal" for Algorithm 2 as printed but for its misprint.
             keep_draws: whether the draws behind quantiles and samples are kept; by default up to 2^25 values (256 MiB).
-            budget: whether `Prediction.budget` is made ready, the shares of each feature in the aleatoric part. That
+            budget: whether `Prediction.budget` is made ready, the shares of features in the aleatoric variance. That
                 takes as long as one prediction more, and one for each feature that has an error.
             input_prior: what is believed of the true inputs of these rows before x is seen, where they are of another
                 population than the training rows, as of a sensor that is moved to another room: "flat", or an object
