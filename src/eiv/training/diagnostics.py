@@ -150,10 +150,7 @@ def advice(ess: float, gap: float, draws: ZetaDraws, n_zeta: int) -> str:
         f"of {draws.n_zeta}, and the bound is off by {gap:.2g} nats per row. "
     )
     if better > _MOST_ZETAS:
-        return (
-            found
-            + "A larger n_zeta hardly helps: y_noise is too small for the residuals of f, or training is too short."
-        )
+        return f"{found}A larger n_zeta hardly helps: y_noise is too small for the residuals, or epochs are too few."
     switch = f", take zeta_draws={other!r}" if draws.kind != other else ""
     return found + (
         f"Raise n_zeta from {n_zeta} to about {better}{switch}, or check y_noise: a "
