@@ -28,6 +28,7 @@ def test_the_public_names_are_these():
         "ClassPrediction",
         "EiVClassifier",
         "EiVRegressor",
+        "ErrorLaw",
         "FittedModel",
         "FlatPrior",
         "LabelErrorWarning",
@@ -41,9 +42,17 @@ def test_the_public_names_are_these():
         "SuspiciousErrorWarning",
         "TrainingDivergedError",
         "UnlikeRowsWarning",
+        "censored",
         "errors_from_repeats",
         "fit_splits",
+        "growing",
+        "law_from_pairs",
+        "law_from_repeats",
+        "rectangular",
         "relative",
+        "split_normal",
+        "student_t",
+        "triangular",
     ]
 
 

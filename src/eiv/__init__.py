@@ -11,14 +11,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from eiv.classifier import EiVClassifier
     from eiv.inputs import (
+        ErrorLaw,
         FlatPrior,
         LearnedPrior,
         MixturePrior,
         NormalPrior,
         Repeats,
         SuspiciousErrorWarning,
+        censored,
         errors_from_repeats,
+        growing,
+        law_from_pairs,
+        law_from_repeats,
+        rectangular,
         relative,
+        split_normal,
+        student_t,
+        triangular,
     )
     from eiv.io.modelfile import ModelFileError
     from eiv.model import FittedModel
@@ -34,6 +43,7 @@ __all__ = [
     "ClassPrediction",
     "EiVClassifier",
     "EiVRegressor",
+    "ErrorLaw",
     "FittedModel",
     "FlatPrior",
     "LabelErrorWarning",
@@ -47,15 +57,24 @@ __all__ = [
     "SuspiciousErrorWarning",
     "TrainingDivergedError",
     "UnlikeRowsWarning",
+    "censored",
     "errors_from_repeats",
     "fit_splits",
+    "growing",
+    "law_from_pairs",
+    "law_from_repeats",
+    "rectangular",
     "relative",
+    "split_normal",
+    "student_t",
+    "triangular",
 ]
 
 _HOMES = {
     "ClassPrediction": "eiv.prediction.classes",
     "EiVClassifier": "eiv.classifier",
     "EiVRegressor": "eiv.regressor",
+    "ErrorLaw": "eiv.inputs",
     "FittedModel": "eiv.model",
     "FlatPrior": "eiv.inputs",
     "LabelErrorWarning": "eiv.prediction.result",
@@ -69,9 +88,17 @@ _HOMES = {
     "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
     "UnlikeRowsWarning": "eiv.prediction.result",
+    "censored": "eiv.inputs",
     "errors_from_repeats": "eiv.inputs",
     "fit_splits": "eiv.regressor",
+    "growing": "eiv.inputs",
+    "law_from_pairs": "eiv.inputs",
+    "law_from_repeats": "eiv.inputs",
+    "rectangular": "eiv.inputs",
     "relative": "eiv.inputs",
+    "split_normal": "eiv.inputs",
+    "student_t": "eiv.inputs",
+    "triangular": "eiv.inputs",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -17,7 +17,7 @@ from eiv.classifier.labels import check_labels, check_seen, one_column_per_class
 from eiv.estimators import EiVEstimator
 from eiv.estimators.base import named
 from eiv.estimators.population import Population, for_population, warn_of_unlike
-from eiv.inputs import InputPrior, LearnedPrior, RelativeError
+from eiv.inputs import ErrorLaw, InputPrior, LearnedPrior, RelativeError
 from eiv.model import Names
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import ClassPrediction
@@ -51,6 +51,8 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
             scatters around it, so that zeta given x is N(x, x_err^2) whatever `input_prior` says.
         input_prior: what is believed of the true input before x is seen, whatever its class, as for
             `eiv.EiVRegressor`; "mixture" by default.
+        missing: what NaN in X means: "refuse" (the default), an error; or "integrate", a reading that is missing, whose
+            true value is integrated over the learned prior given the other columns.
         x_err_factor: what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to
             ignore them; 1 by default.
         zeta_draws: how training integrates over the true input; see `eiv.inputs.ZetaDraws`.
@@ -119,11 +121,12 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
 
     def __init__(  # noqa: PLR0913  (an estimator)
         self,
-        x_err: ArrayLike | RelativeError | None = None,
+        x_err: ArrayLike | RelativeError | ErrorLaw | Mapping[str, Any] | Sequence[Any] | None = None,
         *,
         recipe: Literal["default", "paper"] = "default",
         error_model: Literal["classical", "berkson"] = "classical",
         input_prior: str | InputPrior | LearnedPrior | None = None,
+        missing: Literal["refuse", "integrate"] = "refuse",
         x_err_factor: float | Literal["auto"] | None = None,
         zeta_draws: str | None = None,
         posterior: str | type[WeightPosterior] | None = None,
@@ -151,6 +154,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         self.recipe = recipe
         self.error_model = error_model
         self.input_prior = input_prior
+        self.missing = missing
         self.x_err_factor = x_err_factor
         self.zeta_draws = zeta_draws
         self.posterior = posterior
@@ -352,12 +356,13 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
         check_labels(y)
-        x, labels = named(X, None, validate_data, self, X, y, dtype=np.float64, ensure_min_samples=2)
+        options: dict[str, Any] = {"ensure_min_samples": 2, "ensure_all_finite": "allow-nan"}
+        x, labels = named(X, None, validate_data, self, X, y, dtype=np.float64, **options)
         columns, classes = one_column_per_class(labels)
         features = getattr(self, "feature_names_in_", None)
         names = Names(None if features is None else tuple(map(str, features)), has_columns=True, classes=classes)
-        v.check_spread("X", x, features)
-        return Table(x, self._errors_at_fit(x, X_err), columns, names=names)
+        found = self._readings_at_fit(x, X_err)
+        return Table(found.x, found.errors, columns, names=names, laws=found.laws)
 
     def _distribution(self, X: Any, X_err: Any, input_prior: Population) -> ClassPrediction:
         """What the methods that predict have in common; a warning of it points to who calls these."""

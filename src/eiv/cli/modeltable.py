@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from eiv.cli.data import Missing
     from eiv.cli.labelerrors import LabelErrors
     from eiv.inputs import InputPrior
+    from eiv.inputs.mixed import Errors
     from eiv.io.tables import ErrorSpec, Source, TableRows
     from eiv.report import Sample
 
@@ -169,13 +170,14 @@ class ModelTable:
     @contextlib.contextmanager
     def _of(
         self, rows: TableRows, good: NDArray[np.bool_], input_prior: InputPrior | None
-    ) -> Iterator[tuple[FittedModel, Array, Array]]:
+    ) -> Iterator[tuple[FittedModel, Array, Errors]]:
         """The model for the population of the rows, the good rows, and their errors."""
         X, X_err = self.inputs(rows, good)
         model = self.model if input_prior is None else self.model.with_prior(input_prior)
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused
-                yield model, X, model.errors_of(X_err, len(X))
+                x, errors, _ = model.readings(X, X_err)
+                yield model, x, errors
         except ValueError as error:
             raise ValueError(f"{self.source.path}, rows from {self.source.place(rows.first)} on: {error}") from error
 

@@ -16,9 +16,11 @@ from torch import nn
 from eiv import validation as v
 from eiv.engine.products import check_precision
 from eiv.estimators.population import Population, for_population
-from eiv.inputs import InputPrior, RelativeError
-from eiv.inputs.errors import check_x_err, named_errors, times
+from eiv.inputs import FlatPrior, InputPrior
+from eiv.inputs.errors import times
+from eiv.inputs.mixed import Errors, MixedErrors
 from eiv.inputs.plausible import check_plausible
+from eiv.inputs.stated import Readings, refuse_for_berkson
 from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
 from eiv.model import MOST_ZETAS, FittedModel
@@ -46,6 +48,11 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
 
     _constraints: ClassVar[dict[str, v.Constraint]] = {name: each.constraint for name, each in SETTINGS.items()}
     _of_classes: ClassVar[bool] = False  # whether labels are classes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "integrate"
+        return tags
 
     def draw_zeta(
         self,
@@ -203,29 +210,38 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         arguments: dict[str, Any] = self.get_params(deep=False)
         return arguments
 
-    def _errors_at_fit(self, x: Array, X_err: Any, *, is_part: bool = False) -> Array:
-        """The errors of the training rows.
+    def _readings_at_fit(self, x: Array, X_err: Any, *, is_part: bool = False) -> Readings:
+        """The training rows without NaN, and their errors.
 
-        Whether they are plausible is asked of the whole table once, not again of a part of it.
+        Whether errors are plausible is asked of the whole table once, not again of a part of it.
         """
-        if X_err is not None:
-            errors = self._errors("X_err", X_err, x.std(0), len(x))
-        else:
-            errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err, x.std(0))
+        features = getattr(self, "feature_names_in_", None)
+        empty = np.flatnonzero(np.isnan(x).all(0))
+        if len(empty):
+            label = empty[0] if features is None else repr(str(features[empty[0]]))
+            raise ValueError(f"X: column {label} holds nothing but NaN; drop it.")
+        name, given = ("x_err", 0.0 if self.x_err is None else self.x_err) if X_err is None else ("X_err", X_err)
+        if self.error_model == "berkson":
+            refuse_for_berkson(name, given)
+        found = Readings.of(name, given, x, features, by_row=X_err is not None)
+        if np.isnan(found.x).any():
+            found = found.without_gaps(self.missing, np.nanstd(found.x, 0), np.nanmean(found.x, 0), features)
+        v.check_spread("X", found.x, features)
         if not is_part:
-            name, taken = self._taken("x_err" if X_err is None else "X_err", errors)
-            features, classical = getattr(self, "feature_names_in_", None), self.error_model == "classical"
-            check_plausible(name, x, taken, features, classical=classical, constant_left_out=self.standardise)
-        return errors
+            name, taken = self._taken(name, found.errors)
+            classical = self.error_model == "classical"
+            check_plausible(name, found.x, taken, features, classical=classical, constant_left_out=self.standardise)
+        return found
 
-    def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Array, Any]:
+    def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Errors, Any]:
         """New rows, their errors, and their labels."""
         v.check_numeric("X", X)
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
-        x: Array = named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
-        return x, self.model_.errors_of(X_err, len(x)), index
+        x: Array = named(X, None, validate_data, self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
+        found = self.model_.readings(x, X_err)
+        return found.x, found.errors, index
 
-    def _draws_for(self, errors: Array) -> tuple[int, int]:
+    def _draws_for(self, errors: Errors) -> tuple[int, int]:
         """Draws of the weights, and of the true input for each block of them, that a prediction takes; checked."""
         for name in ("n_theta", "n_zeta"):
             v.check(name, getattr(self, name), self._constraints[name])
@@ -241,20 +257,15 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         fitted = self.model_.arguments
         return {name: value for name, value in self.get_params(deep=False).items() if value is not fitted.get(name)}
 
-    def _errors(self, name: str, errors: Any, x_spread: Array, n_rows: int | None = None) -> Array:
-        """Checked errors in the order of the features, in one of the forms of `eiv.inputs.errors`."""
-        names = getattr(self, "feature_names_in_", None)
-        if isinstance(errors, RelativeError):
-            return errors.of(x_spread, names)
-        return check_x_err(name, named_errors(name, errors, names), self.n_features_in_, n_rows)
-
-    def _taken(self, name: str, errors: Array) -> tuple[str, Array]:
+    def _taken(self, name: str, errors: Errors) -> tuple[str, Errors]:
         """The errors that the fit takes as those of X, and what to call them."""
         factor = settings_for(self._arguments, n_rows=1).x_err_factor
         if factor == 1:
             return name, errors
         with np.errstate(over="ignore"):
-            return f"{name} times x_err_factor ({factor:g})", np.nan_to_num(times(errors, factor))
+            taken = times(errors, factor)
+        words = f"{name} times x_err_factor ({factor:g})"
+        return words, taken if isinstance(taken, MixedErrors) else np.nan_to_num(taken)
 
     def _check_arguments(self) -> None:
         arguments = self._arguments
@@ -275,7 +286,12 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
                 f"n_networks must be {fewest} at least for posterior={settings.posterior!r}, where only networks "
                 f"differ, got {self.n_networks}."
             )
-        input_prior_of(settings.input_prior, self.error_model)
+        prior = input_prior_of(settings.input_prior, self.error_model)
+        if self.missing == "integrate" and isinstance(prior, FlatPrior):
+            why = "error_model='berkson' has none" if self.error_model == "berkson" else "'flat' says nothing of them"
+            raise ValueError(
+                f"missing='integrate' needs an input_prior that says where true values lie, such as 'mixture'; {why}."
+            )
         check_precision(self.precision, device_of(self.device), DTYPES[self.dtype])
 
 

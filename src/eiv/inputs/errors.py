@@ -1,18 +1,20 @@
 """The error of the input in every form a user may give it.
 
-Inside there are two forms only, distinguished by their axes: standard deviations, `1 x n_x` or `rows x n_x`, and
-covariances, `1 x n_x x n_x` or `rows x n_x x n_x`. Errors without correlation always have the first, which is faster.
+Inside there are two forms of normal errors, distinguished by their axes: standard deviations, `1 x n_x` or
+`rows x n_x`, and covariances, `1 x n_x x n_x` or `rows x n_x x n_x`. Errors without correlation always have the first,
+which is faster. Columns with other laws, and cells without a reading, make a `MixedErrors`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eiv.inputs.mixed import Errors, MixedErrors
 from eiv.validation import in_feature_order
 
 __all__ = ["RelativeError", "check_x_err", "relative", "standard_deviations", "times"]
@@ -132,25 +134,33 @@ def named_errors(name: str, x_err: Any, feature_names: Sequence[str] | None) -> 
     return in_feature_order(name, x_err, feature_names)
 
 
-def times(x_err: Array, factor: float) -> Array:
-    """Errors `factor` times as large, in the same form of `check_x_err`.
+@overload
+def times(x_err: Array, factor: float) -> Array: ...
+@overload
+def times(x_err: Errors, factor: float) -> Errors: ...
+def times(x_err: Errors, factor: float) -> Errors:
+    """Errors `factor` times as large, in the same form of `check_x_err`, or with the same laws.
 
     Examples:
         >>> times(np.array([[0.1, 0.2]]), 2.0)
         array([[0.2, 0.4]])
 
     """
+    if isinstance(x_err, MixedErrors):
+        return x_err.times(factor)
     return x_err * (factor if x_err.ndim == 2 else factor**2)
 
 
-def standard_deviations(x_err: Array) -> Array:
-    """The errors of single features, `(1 or rows) x n_x`, from either form of `check_x_err`.
+def standard_deviations(x_err: Errors) -> Array:
+    """The errors of single features, `(1 or rows) x n_x`, from either form of `check_x_err`, or those of laws.
 
     Examples:
         >>> standard_deviations(np.array([[[0.01, 0.0], [0.0, 0.04]]]))
         array([[0.1, 0.2]])
 
     """
+    if isinstance(x_err, MixedErrors):
+        return x_err.std
     return x_err if x_err.ndim == 2 else np.sqrt(np.diagonal(x_err, axis1=-2, axis2=-1))
 
 

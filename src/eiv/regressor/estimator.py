@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, overload
 
@@ -16,7 +16,7 @@ from eiv import validation as v
 from eiv.estimators import EiVEstimator
 from eiv.estimators.base import named
 from eiv.estimators.population import Population, for_population, warn_of_unlike
-from eiv.inputs import InputPrior, LearnedPrior, RelativeError
+from eiv.inputs import ErrorLaw, InputPrior, LearnedPrior, RelativeError
 from eiv.inputs.plausible import check_plausible_labels
 from eiv.likelihoods import Likelihood, NoiseRule
 from eiv.model import SAMPLERS, Names
@@ -44,8 +44,9 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
     Args:
         x_err: the error of X that holds for all rows, in the units of X: a standard deviation, one per feature, or
             those by name (a mapping or a pandas Series); 0 for exact columns; a covariance `n_x x n_x`; or
-            `eiv.relative(0.05)`, a share of each column's spread. None for exact inputs: the model without
-            Errors-in-Variables.
+            `eiv.relative(0.05)`, a share of each column's spread. A law such as `eiv.rectangular(0.7)`, or the text of
+            a data sheet such as "±0.7", for all columns or for each; `docs/errors.md` lists them. None for exact
+            inputs: the model without Errors-in-Variables.
         recipe: what holds for the arguments that are None: "default", which serves tables of 60 to 100,000 rows
             without tuning, or "paper", the settings of the paper; see `eiv.training.settings`.
         error_model: "classical", x scatters around the true input; or "berkson", x was set and the true input
@@ -53,6 +54,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         input_prior: what is believed of the true input before x is seen: a name of `eiv.inputs.PRIORS`, such as
             "mixture" (the default: a Gaussian mixture learned from X and its errors) and "flat" (the paper, Lemma 1);
             or an object such as `eiv.NormalPrior(std, mean)`, `eiv.MixturePrior` or `eiv.LearnedPrior`.
+        missing: what NaN in X means: "refuse" (the default), an error; or "integrate", a reading that is missing, whose
+            true value is integrated over the learned prior given the other columns.
         x_err_factor: what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to
             ignore them, or "auto" (the default): 1, or with network="cosine" a half, a quarter or 0 of it where the
             labels contradict errors of the stated size (by a factor of e^5, with a warning).
@@ -149,11 +152,12 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
 
     def __init__(  # noqa: PLR0913  (an estimator)
         self,
-        x_err: ArrayLike | RelativeError | None = None,
+        x_err: ArrayLike | RelativeError | ErrorLaw | Mapping[str, Any] | Sequence[Any] | None = None,
         *,
         recipe: Literal["default", "paper"] = "default",
         error_model: Literal["classical", "berkson"] = "classical",
         input_prior: str | InputPrior | LearnedPrior | None = None,
+        missing: Literal["refuse", "integrate"] = "refuse",
         x_err_factor: float | Literal["auto"] | None = None,
         zeta_draws: str | None = None,
         posterior: str | type[WeightPosterior] | None = None,
@@ -186,6 +190,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         self.recipe = recipe
         self.error_model = error_model
         self.input_prior = input_prior
+        self.missing = missing
         self.x_err_factor = x_err_factor
         self.zeta_draws = zeta_draws
         self.posterior = posterior
@@ -223,7 +228,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             X_err: the error of X instead of `x_err`, in the same forms or one per row: `rows x n_x`, or covariances
                 `rows x n_x x n_x`. A pandas table is matched by its column names. A covariance of all rows is best
                 given as `1 x n_x x n_x`: `n_x x n_x` is refused where there are as many rows as features and both
-                could be meant.
+                could be meant. Laws and texts are given for all columns, or by a list or mapping with one for each,
+                beside numbers or one value per row.
             y_err: the known part of the error of y, a standard deviation for each row (`rows` or `rows x n_y`), each of
                 several outputs, or all. A pandas table, or a mapping or Series with a value for each output, is matched
                 by the column names of y; rows are taken in their order. `y_noise_` is what comes on top of it.
@@ -424,9 +430,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
         v.check_numeric("y", y)
-        x, outputs = named(
-            X, y, validate_data, self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
-        )
+        options: dict[str, Any] = {"multi_output": True, "y_numeric": True, "ensure_all_finite": "allow-nan"}
+        x, outputs = named(X, y, validate_data, self, X, y, dtype=np.float64, ensure_min_samples=2, **options)
         outputs = named(X, y, np.asarray, outputs, dtype=np.float64)
         features = getattr(self, "feature_names_in_", None)
         names = Names(
@@ -439,13 +444,12 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         if len(constant):
             which = f" in column {(names.outputs or range(len(constant) + constant[0]))[constant[0]]}"
             raise ValueError(f"y is constant{which if outputs.shape[1] > 1 else ''}: there is nothing to fit.")
-        v.check_spread("X", x, features)
+        found = self._readings_at_fit(x, X_err, is_part=is_part)
         v.check_spread("y", outputs, names.outputs)
         y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape, names.outputs)
-        errors = self._errors_at_fit(x, X_err, is_part=is_part)
         if y_errors is not None and not is_part:
             check_plausible_labels(outputs, y_errors, names.outputs)
-        return Table(x, errors, outputs, y_errors, names)
+        return Table(found.x, found.errors, outputs, y_errors, names, found.laws)
 
     def _distribution(
         self,

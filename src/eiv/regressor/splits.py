@@ -95,7 +95,7 @@ def _of_splits(
     v.check_same_rows(X=X, y=y)
     random = check_random_state(model.random_state)
     whole = clone(model)._check_table(X, y, X_err, y_err)  # noqa: SLF001
-    per_row = X_err is not None and len(whole.x_err) > 1
+    per_row = X_err is not None and whole.laws is None and len(whole.x_err) > 1
     models, tables = [], []
     for split in splits:
         if isinstance(split, tuple):
