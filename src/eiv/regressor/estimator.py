@@ -49,9 +49,10 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
     Args:
         x_err: the error of X that holds for all rows, in the units of X: a standard deviation, one per feature, or
             those by name (a mapping or a pandas Series); 0 for exact columns; a covariance `n_x x n_x`; or
-            `eiv.relative(0.05)`, a share of each column's spread. A mapping may name a column of X that holds the
-            errors of each row instead, `{"a": "a_err", "b": 0.1}`; such a column is no feature. What a mapping leaves
-            out is exact. None for exact inputs: the model without Errors-in-Variables.
+            `eiv.relative(0.05)`, a share of each column's spread. A law such as `eiv.rectangular(0.7)`, or the text of
+            a data sheet such as "±0.7", for all columns or for each; `docs/errors.md` lists them. A mapping may name a
+            column of X that holds the errors of each row instead, `{"a": "a_err", "b": 0.1}`; such a column is no
+            feature. What a mapping leaves out is exact. None for exact inputs: the model without Errors-in-Variables.
         recipe: what holds for the arguments that are None: "default", which serves tables of 60 to 100,000 rows
             without tuning, or "paper", the settings of the paper; see `eiv.training.settings`.
         error_model: "classical", x scatters around the true input; or "berkson", x was set and the true input
@@ -59,6 +60,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         input_prior: what is believed of the true input before x is seen: a name of `eiv.inputs.PRIORS`, such as
             "mixture" (the default: a Gaussian mixture learned from X and its errors) and "flat" (the paper, Lemma 1);
             or an object such as `eiv.NormalPrior(std, mean)`, `eiv.MixturePrior` or `eiv.LearnedPrior`.
+        missing: what NaN in X means: "refuse" (the default), an error; or "integrate", a reading that is missing, whose
+            true value is integrated over the learned prior given the other columns.
         x_err_factor: what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to
             ignore them, or "auto" (the default): 1, or with network="cosine" a half, a quarter or 0 of it where the
             labels contradict errors of the stated size (by a factor of e^5, with a warning).
@@ -161,6 +164,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         recipe: Literal["default", "paper"] = "default",
         error_model: Literal["classical", "berkson"] = "classical",
         input_prior: str | InputPrior | LearnedPrior | None = None,
+        missing: Literal["refuse", "integrate"] = "refuse",
         x_err_factor: float | Literal["auto"] | None = None,
         zeta_draws: str | None = None,
         posterior: str | type[WeightPosterior] | None = None,
@@ -193,6 +197,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         self.recipe = recipe
         self.error_model = error_model
         self.input_prior = input_prior
+        self.missing = missing
         self.x_err_factor = x_err_factor
         self.zeta_draws = zeta_draws
         self.posterior = posterior
@@ -230,7 +235,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             X_err: the error of X instead of `x_err`, in the same forms or one per row: `rows x n_x`, or covariances
                 `rows x n_x x n_x`. A table is matched by its column names, and its row labels must be those of X. A
                 covariance of all rows is best given as `1 x n_x x n_x`: `n_x x n_x` is refused where there are as many
-                rows as features and both could be meant.
+                rows as features and both could be meant. Laws and texts are given for all columns, or by a list or
+                mapping with one for each, beside numbers or one value per row.
             y_err: the known part of the error of y, a standard deviation for each row (`rows` or `rows x n_y`), each of
                 several outputs, or all. A pandas table, or a mapping or Series with a value for each output, is matched
                 by the column names of y; row labels must be those of X. `y_noise_` is what comes on top of it.
@@ -448,9 +454,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
         v.check_numeric("y", y)
-        x, outputs = named(
-            X, y, validate_data, self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
-        )
+        options: dict[str, Any] = {"multi_output": True, "y_numeric": True, "ensure_all_finite": "allow-nan"}
+        x, outputs = named(X, y, validate_data, self, X, y, dtype=np.float64, ensure_min_samples=2, **options)
         outputs = named(X, y, np.asarray, outputs, dtype=np.float64)
         output_names = tuple(map(str, y.columns)) if hasattr(y, "columns") else None
         has_columns, outputs = outputs.ndim == 2, outputs.reshape(len(x), -1)
@@ -463,13 +468,13 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             raise ValueError(f"y is constant{which if labels.shape[1] > 1 else ''}: there is nothing to fit.")
         v.check_spread("y", labels, output_names)
         y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape, output_names)[counted]
-        x, errors, names = self._features_and_errors(x, X_err, weights, is_part=is_part)
+        found, names = self._readings_at_fit(x, X_err, weights, is_part=is_part)
         if y_errors is not None and not is_part:
             check_plausible_labels(labels, y_errors, output_names)
             if self.standardise:
                 warn_of_scaled("y_err", labels, y_errors, output_names)
         names = replace(names, outputs=output_names, has_columns=has_columns)
-        return Table(x, errors, labels, y_errors, names, above_zero(weights))
+        return Table(found.x, found.errors, labels, y_errors, names, above_zero(weights), found.laws)
 
     def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, Array | None]:
         """Labels, `rows x n_y`, NaN in rows without one, and their known errors."""

@@ -116,6 +116,12 @@ class Settings:
         paper="flat",
         default="mixture",
     )
+    missing: str = fixed(
+        v.option("refuse", "integrate"),
+        'what NaN in X means: "refuse" (the default), an error; or "integrate", a reading that is missing, whose true '
+        "value is integrated over the learned prior given the other columns.",
+        "refuse",
+    )
     x_err_factor: float = of_recipe(
         v.either(v.option("auto"), v.real(0)),
         "what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to ignore them, or "
