@@ -337,7 +337,7 @@ class FittedModel:
         budget: bool = False,
         index: Any = None,
     ) -> ClassPrediction:
-        """The probabilities of classes, and the parts of their entropy, for rows that have been checked.
+        """The probabilities of classes, and the components of their entropy, for rows that have been checked.
 
         The arguments are those of `predict`. `budget` adds what each input contributes, by 20 thetas at most.
         """

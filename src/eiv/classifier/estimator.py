@@ -59,10 +59,11 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         x_err_factor: what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to
             ignore them; 1 by default.
         zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
-            "sobol", "informed" (of `n_zeta` candidates those that explain y), "gauss_hermite" (`n_zeta` nodes along
-            each of three noisy features at most), "interpolated" (one noisy feature, f straight between `n_zeta`
-            nodes), or "auto" (the default): "interpolated" for one noisy feature, else "informed"; see
-            `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are matched.
+            "sobol", "informed" (those of `n_zeta` candidates that explain y), "gauss_hermite" (`n_zeta` nodes along
+            each noisy feature, for at most three of them), "interpolated" (for one noisy feature: f is taken as
+            straight between `n_zeta` nodes), or "auto" (the default): "interpolated" for one noisy feature, else
+            "informed"; see `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are
+            matched.
         posterior: the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, "bernoulli_dropout" by
             default, or a subclass of `eiv.posteriors.WeightPosterior` of your own. `docs/classes.md` says why.
         module: a callable `(n_inputs, n_classes) -> torch.nn.Module`, with dropout layers of its own for the dropout
@@ -260,7 +261,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
     def predict_distribution(
         self, X: Any, *, X_err: Any = None, budget: bool = False, input_prior: Population = None
     ) -> ClassPrediction:
-        """Predict probabilities, with the parts of their entropy.
+        """Predict probabilities, with the components of their entropy.
 
         Args:
             X: `rows x n_x`.

@@ -20,8 +20,9 @@ from eiv.likelihoods.tails import MIXTURE_NODES, Bends, bends
 if TYPE_CHECKING:
     from eiv.posteriors import WeightPosterior
 
-# A t has no variance for nu up to 2, and close to it one that says nothing of most labels. At 2.5 the standard
-# deviation is 2.2 scales. From 50 on it can hardly be told from a normal one: its 95 % interval is 0.4 % wider.
+# A t has no variance for nu up to 2, and just above 2 the variance says nothing about most labels. At 2.5 the
+# standard deviation is 2.2 scales. From 50 on it is hardly different from a normal one: its 95 % interval is 0.4 %
+# wider.
 LEAST_NU, MOST_NU = 2.5, 50.0
 _SHAPE, _RATE = 2.0, 0.1  # of the Gamma prior of nu, mean 20: Juarez and Steel, J. Bus. Econ. Stat. 28 (2010) 52
 _STEPS = 30
@@ -51,7 +52,7 @@ def renewed_tail(
 ) -> TailFit:
     """The s and nu of the training rows; s is moved towards that of the held-out rows where the two disagree.
 
-    A few held-out rows do not tell nu, so that their s is found for the nu of the training rows. It moves as sigma_y
+    A few held-out rows do not show nu, so that their s is found for the nu of the training rows. It moves as sigma_y
     does: half the way where the two differ by two standard errors, and further where they differ by more. Unless
     `with_nu`, nu stays as it is.
     """

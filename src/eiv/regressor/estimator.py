@@ -63,13 +63,14 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         missing: what NaN in X means: "refuse" (the default), an error; or "integrate", a reading that is missing, whose
             true value is integrated over the learned prior given the other columns.
         x_err_factor: what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to
-            ignore them, or "auto" (the default): 1, or with network="cosine" a half, a quarter or 0 of it where the
-            labels contradict errors of the stated size (by a factor of e^5, with a warning).
+            ignore them, or "auto" (the default). That is 1; with network="cosine" it is 0.5, 0.25 or 0, with a warning,
+            where such a factor makes the labels more probable by e^5.
         zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
-            "sobol", "informed" (of `n_zeta` candidates those that explain y), "gauss_hermite" (`n_zeta` nodes along
-            each of three noisy features at most), "interpolated" (one noisy feature, f straight between `n_zeta`
-            nodes), or "auto" (the default): "interpolated" for one noisy feature, else "informed"; see
-            `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are matched.
+            "sobol", "informed" (those of `n_zeta` candidates that explain y), "gauss_hermite" (`n_zeta` nodes along
+            each noisy feature, for at most three of them), "interpolated" (for one noisy feature: f is taken as
+            straight between `n_zeta` nodes), or "auto" (the default): "interpolated" for one noisy feature, else
+            "informed"; see `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are
+            matched.
         posterior: the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, such as "linearised_laplace"
             (the default) and "bernoulli_dropout" (the paper), or a subclass of `eiv.posteriors.WeightPosterior` of your
             own. Each family says in its docstring what it learns, costs and misses; `docs/method.md` compares them.
@@ -101,11 +102,11 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             is False).
         y_noise_every: sigma_y is renewed every this many epochs, and once at the end if there are fewer; by default
             thirty times in a training.
-        held_out: the share of the rows that a network does not learn from (20 to 1,000 rows, a fifth at most, none of
-            fewer than 25), so that it does not take its own overfitting for precision. sigma_y by "likelihood" comes
-            from the learned rows unless the held-out ones disagree, less what the covariance of the weights explains
-            where that is found after training. By "rmse" and "residual" it comes from the held-out rows alone. 0.1 by
-            default, 0 in the paper.
+        held_out: the share of the rows that a network does not learn from, so that it does not take its own overfitting
+            for precision: 20 to 1,000 rows, at most a fifth of all, and none of fewer than 25. sigma_y by "likelihood"
+            comes from the learned rows, unless the held-out rows disagree. Where the covariance of the weights is found
+            after training, the variance that it explains is subtracted. By "rmse" and "residual" sigma_y comes from the
+            held-out rows alone. 0.1 by default, 0 in the paper.
         n_zeta: L, draws of the true input per row in training. A prediction takes as many for each of its blocks, two
             at least and five at most.
         n_theta: K, draws of the weights per network in a prediction; 100 by default, 40 for each network of cosines.
@@ -317,7 +318,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         budget: bool = False,
         input_prior: Population = None,
     ) -> Prediction:
-        """Predict with all parts of the uncertainty, by Algorithm 2.
+        """Predict with all components of the uncertainty, by Algorithm 2.
 
         Args:
             X: `rows x n_x`.
@@ -328,7 +329,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             method: "unbiased" for moments without a random error that all rows share (see
                 `eiv.prediction.sampling.BlockSampler`), "literal" for Algorithm 2 as printed but for its misprint.
             keep_draws: whether the draws behind quantiles and samples are kept; by default up to 2^25 values (256 MiB).
-            budget: whether `Prediction.budget` is made ready, the shares of each feature in the aleatoric part. That
+            budget: whether `Prediction.budget` is made ready, the shares of features in the aleatoric variance. That
                 takes as long as one prediction more, and one for each feature that has an error.
             input_prior: what is believed of the true inputs of these rows before x is seen, where they are of another
                 population than the training rows, as of a sensor that is moved to another room: "flat", or an object
