@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -25,7 +26,7 @@ from eiv.io.onnx import export_onnx
 from eiv.model import FittedModel, zetas_per_block
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import TrueInputs
-from eiv.training.fitting import Spec, device_of, family_of, input_prior_of, likelihood_of
+from eiv.training.fitting import Spec, device_of, family_of, input_prior_of, likelihood_of, new_likelihood
 from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
 __all__ = ["EiVEstimator"]
@@ -337,6 +338,12 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         settings = settings_for(arguments, n_rows=1)
         if likelihood_of(settings).has_units == self._of_classes:
             raise ValueError(f"likelihood: {settings.likelihood!r} is that of classes; eiv.EiVClassifier fits them.")
+        if settings.zeta_draws == "profile" and not new_likelihood(settings, torch.ones(1, 1)).is_fixed:
+            raise ValueError(
+                "zeta_draws='profile' fits the true input of every row beside the curve, and these absorb the residuals: "
+                "each renewal would find half of sigma_y^2, or less, however many rows there are. Give y_noise a "
+                "number, or take zeta_draws='laplace'."
+            )
         fewest = family_of(settings).fewest_networks
         if self.n_networks < fewest:
             raise ValueError(

@@ -1,7 +1,7 @@
 """What is known of the true input: its error, its prior, and its posterior given the measured x."""
 
 from eiv.inputs.cloud import TrainingCloud
-from eiv.inputs.draws import ZETA_DRAWS, ZetaDraws
+from eiv.inputs.draws import MOVED_ZETAS, ZETA_DRAWS, ZetaDraws
 from eiv.inputs.errors import RelativeError, relative
 from eiv.inputs.learned import LearnedPrior
 from eiv.inputs.mixture import MixturePrior
@@ -12,6 +12,7 @@ from eiv.inputs.rows import Rows
 from eiv.inputs.zeta import ZetaMixture, ZetaNormal, ZetaPosterior, ZetaTable
 
 __all__ = [
+    "MOVED_ZETAS",
     "PRIORS",
     "PRIOR_KINDS",
     "ZETA_DRAWS",
