@@ -340,9 +340,9 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"likelihood: {settings.likelihood!r} is that of classes; eiv.EiVClassifier fits them.")
         if settings.zeta_draws == "profile" and not new_likelihood(settings, torch.ones(1, 1)).is_fixed:
             raise ValueError(
-                "zeta_draws='profile' fits the true input of every row beside the curve, and these absorb the residuals: "
-                "each renewal would find half of sigma_y^2, or less, however many rows there are. Give y_noise a "
-                "number, or take zeta_draws='laplace'."
+                "zeta_draws='profile' fits the true input of every row beside the curve, and these absorb residuals: "
+                "sigma_y would come out too small, by half of sigma_y^2 where the error of x moves f by sigma_y, and at "
+                "each renewal again. Give y_noise a number, or take zeta_draws='laplace'."
             )
         fewest = family_of(settings).fewest_networks
         if self.n_networks < fewest:
