@@ -26,12 +26,15 @@ NAMES = sorted(
 def test_the_public_names_are_these():
     assert eiv.__all__ == [
         "ClassPrediction",
+        "Comparison",
         "EiVClassifier",
         "EiVRegressor",
+        "ErrorScaler",
         "FittedModel",
         "FlatPrior",
         "LabelErrorWarning",
         "LearnedPrior",
+        "LostPrecisionWarning",
         "MissedCurveWarning",
         "MixturePrior",
         "ModelFileError",
@@ -42,6 +45,7 @@ def test_the_public_names_are_these():
         "TrainingDivergedError",
         "TrueInputs",
         "UnlikeRowsWarning",
+        "compare",
         "errors_from_repeats",
         "fit_splits",
         "relative",

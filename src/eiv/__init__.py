@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from eiv.classifier import EiVClassifier
+    from eiv.comparison import Comparison, compare
+    from eiv.estimators import ErrorScaler
     from eiv.inputs import (
         FlatPrior,
         LearnedPrior,
+        LostPrecisionWarning,
         MixturePrior,
         NormalPrior,
         Repeats,
@@ -33,12 +36,15 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ClassPrediction",
+    "Comparison",
     "EiVClassifier",
     "EiVRegressor",
+    "ErrorScaler",
     "FittedModel",
     "FlatPrior",
     "LabelErrorWarning",
     "LearnedPrior",
+    "LostPrecisionWarning",
     "MissedCurveWarning",
     "MixturePrior",
     "ModelFileError",
@@ -49,6 +55,7 @@ __all__ = [
     "TrainingDivergedError",
     "TrueInputs",
     "UnlikeRowsWarning",
+    "compare",
     "errors_from_repeats",
     "fit_splits",
     "relative",
@@ -56,12 +63,15 @@ __all__ = [
 
 _HOMES = {
     "ClassPrediction": "eiv.prediction.classes",
+    "Comparison": "eiv.comparison",
     "EiVClassifier": "eiv.classifier",
     "EiVRegressor": "eiv.regressor",
+    "ErrorScaler": "eiv.estimators",
     "FittedModel": "eiv.model",
     "FlatPrior": "eiv.inputs",
     "LabelErrorWarning": "eiv.prediction.result",
     "LearnedPrior": "eiv.inputs",
+    "LostPrecisionWarning": "eiv.inputs",
     "MissedCurveWarning": "eiv.training.neighbours",
     "MixturePrior": "eiv.inputs",
     "ModelFileError": "eiv.io.modelfile",
@@ -72,6 +82,7 @@ _HOMES = {
     "TrainingDivergedError": "eiv.training",
     "TrueInputs": "eiv.prediction.trueinputs",
     "UnlikeRowsWarning": "eiv.prediction.result",
+    "compare": "eiv.comparison",
     "errors_from_repeats": "eiv.inputs",
     "fit_splits": "eiv.regressor",
     "relative": "eiv.inputs",

@@ -16,8 +16,9 @@ from torch import Tensor
 from eiv.engine import memory
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import network_seeds
-from eiv.inputs import InputPrior, RelativeError, TrainingCloud, ZetaPosterior
-from eiv.inputs.errors import check_x_err, named_errors, times
+from eiv.inputs import InputPrior, TrainingCloud, ZetaPosterior
+from eiv.inputs.columns import ErrorColumns
+from eiv.inputs.errors import stated_errors, times
 from eiv.inputs.own import OwnDraws, standardised
 from eiv.inputs.zeta import is_ours
 from eiv.likelihoods import Likelihood
@@ -25,13 +26,13 @@ from eiv.likelihoods.base import OtherOutputs
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import ClassPrediction, Prediction, TrueInputs
 from eiv.prediction.budget import BudgetSampler
+from eiv.prediction.classbudget import EntropyBudgetSampler
 from eiv.prediction.classes import ClassSampler
 from eiv.prediction.lines import LineSampler, Observed
 from eiv.prediction.sampling import BlockSampler, FunctionSampler, LiteralSampler
 from eiv.prediction.trueinputs import FoundZetas
 from eiv.scaling import Scaler
 from eiv.training.settings import Settings
-from eiv.validation import check_unmasked
 
 __all__ = ["FittedModel", "Names", "Record"]
 
@@ -41,6 +42,7 @@ SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
     "unbiased": BlockSampler,
     "literal": LiteralSampler,
 }
+_BUDGET_THETAS = 20  # of a network, for the budget of an entropy: it takes 1,024 zetas of a row for each input
 _OFF_ONE = 1e-9  # the tolerance of the sum of the shares: above rounding, and too small to show in a prediction
 
 
@@ -53,6 +55,7 @@ class Names:
         outputs: those of y if it was a pandas table, else None.
         has_columns: whether y had a second axis.
         classes: the classes in the order of the networks' outputs, where labels are classes.
+        error_columns: the columns of X that hold errors of others, where some do.
 
     Examples:
         >>> Names(features=("length", "temperature")).has_columns
@@ -64,6 +67,12 @@ class Names:
     outputs: tuple[str, ...] | None = None
     has_columns: bool = False
     classes: NDArray[Any] | None = None
+    error_columns: ErrorColumns | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names of all columns of X, those with errors too; None where it had no names."""
+        return self.features if self.error_columns is None else self.error_columns.columns
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,7 @@ class Record:
         zeta_ess: the effective sample size of the zetas of a row; None for exact inputs.
         bound_gap: the error of the bound because zetas are few, in nats per row; None for exact inputs.
         evidence: for networks of cosines, the log density of the labels from which the kernel was found; else None.
+        likelihood_choice: how the likelihood was chosen, in words; empty where it was given.
 
     Examples:
         >>> from eiv import EiVRegressor
@@ -96,6 +106,7 @@ class Record:
     zeta_ess: float | None = None
     bound_gap: float | None = None
     evidence: float | None = None
+    likelihood_choice: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,10 +233,7 @@ class FittedModel:
                     "to be given too (X_err=0 where they are exact)."
                 )
             return self.x_err[None]
-        check_unmasked("X_err", X_err)
-        if isinstance(X_err, RelativeError):
-            return X_err.of(self.record.x_spread, self.names.features)
-        return check_x_err("X_err", named_errors("X_err", X_err, self.names.features), self.n_features, n_rows)
+        return stated_errors("X_err", X_err, self.names.features, self.record.x_spread, n_rows)
 
     def for_predictions(self) -> WeightPosterior:
         """The weight posterior, in float64 where its moments are known in closed form.
@@ -311,21 +319,33 @@ class FittedModel:
         )
 
     def predict_classes(
-        self, x: Array, errors: Array, *, n_draws: tuple[int, int] | None = None, index: Any = None
+        self,
+        x: Array,
+        errors: Array,
+        *,
+        n_draws: tuple[int, int] | None = None,
+        budget: bool = False,
+        index: Any = None,
     ) -> ClassPrediction:
         """The probabilities of classes, and the parts of their entropy, for rows that have been checked.
 
-        The arguments are those of `predict`.
+        The arguments are those of `predict`. `budget` adds what each input contributes, by 20 thetas at most.
         """
         assert self.names.classes is not None
         errors, n_theta, n_zeta = self._taken(errors, n_draws)
         posterior = self._in_double  # rows alone and together then have the same probabilities
         sampler = ClassSampler(posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
         found = np.empty((len(x), self.n_outputs + 3))
+        shares = np.zeros((len(x), self.n_features)) if budget else None
+        few = min(n_theta, _BUDGET_THETAS)
+        of_inputs = EntropyBudgetSampler(posterior, self.n_features, few, n_zeta, self.seeds, self.pool)
         with matmul_precision(posterior.parameters[0].device, "float32"):
             for rows, inputs in self._chunks(x, errors, sampler.rows_at_once, posterior):
                 p, *parts = sampler.entropies(inputs)
                 found[rows] = torch.cat([p, torch.stack(parts, dim=1)], dim=1).cpu().numpy()
+            if shares is not None:
+                for rows, inputs in self._chunks(x, errors, of_inputs.rows_at_once, posterior):
+                    shares[rows] = of_inputs.contributions(inputs).cpu().numpy()
         _check_finite(found[None])
         label, aleatoric, epistemic = found[:, self.n_outputs :].T
         return ClassPrediction(
@@ -337,6 +357,8 @@ class FittedModel:
             index=index,
             likeness=None if self.cloud is None else self.cloud.likeness(x, errors),
             unlike_below=None if self.cloud is None else self.cloud.level,
+            contributions=shares,
+            feature_names=self.names.features,
         )
 
     def true_inputs(
@@ -368,7 +390,7 @@ class FittedModel:
 
         """
         taken, n_theta = times(errors, self.settings.x_err_factor), n_theta or self.settings.n_theta
-        posterior = self.posterior.in_double()  # rows alone and together then have the same answers
+        posterior = self._in_double  # rows alone and together then have the same answers
         like, units = posterior.parameters[0], (self.x_scaler.shift, self.x_scaler.scale)
         likelihood = self.likelihood.to(like.device, torch.float64)
         sampler = LineSampler(posterior, likelihood, units, n_theta, self.seeds, self.pool)

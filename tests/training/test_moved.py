@@ -19,6 +19,7 @@ from eiv.posteriors import FAMILIES
 from eiv.posteriors.base import PointPosterior
 from eiv.training import Schedule, train
 from eiv.training.moved import MovedZetaStep, _Rows
+from eiv.training.steps import Counts
 from smallnets import CPU
 
 X_ERR, Y_NOISE = 0.4, 0.3
@@ -113,7 +114,7 @@ def test_the_loss_of_laplace_on_a_plane_is_the_exact_one(correlated):
     for with_spread in (True, False):
         total, likelihood = torch.zeros(1).double(), NormalLikelihood(torch.full((1, 1), Y_NOISE, dtype=torch.float64))
         adam = FlatAdam(posterior.parameters, 0.0)
-        MovedZetaStep(posterior, likelihood, 60, adam, with_spread)(batch, total)
+        MovedZetaStep(posterior, likelihood, Counts(60, 60), adam, with_spread)(batch, total)
         expected = exact_loss(parameters, X, y, X, covariance.numpy())
         if with_spread:
             assert total.item() == pytest.approx(expected, abs=1e-6)
@@ -210,7 +211,7 @@ def test_what_profile_would_make_of_sigma_y():
 
 def test_refusals():
     X, y = rows()
-    with pytest.raises(ValueError, match=r"half of sigma_y\^2.* Give y_noise a number"):
+    with pytest.raises(ValueError, match=r"by half of its square.* Give y_noise a number"):
         EiVRegressor(X_ERR, zeta_draws="profile").fit(X, y)
     with pytest.raises(ValueError, match="has no meaning for network='cosine'"):
         EiVRegressor(X_ERR, zeta_draws="laplace", network="cosine").fit(X, y)

@@ -16,7 +16,7 @@ from eiv.validation import check, integer
 __all__ = ["GaussianProcess"]
 
 Array = NDArray[np.float64]
-_JITTER = 1e-10  # scikit-learn's own, for its matrix to be positive definite
+JITTER = 1e-10  # scikit-learn's own, for its matrix to be positive definite
 
 
 class GaussianProcess(Baseline):
@@ -65,7 +65,7 @@ class GaussianProcess(Baseline):
             check(name, getattr(self, name), integer(2))
         chosen = self._standardised(rows)
         kernel = ConstantKernel() * RBF(np.ones(rows.x.shape[1])) + WhiteKernel(0.1)
-        self.model_ = self._found(kernel, chosen, _JITTER + chosen.y_err**2)
+        self.model_ = self._found(kernel, chosen, JITTER + chosen.y_err**2)
 
     def _answer(self, x: Array, errors: Array) -> Answer:
         mean, total = self.model_.predict(self._inputs.transform(x), return_std=True)

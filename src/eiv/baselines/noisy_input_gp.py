@@ -6,10 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from eiv.baselines.base import Answer, Rows, as_covariances
-from eiv.baselines.gaussian_process import _JITTER, GaussianProcess
+from eiv.baselines.gaussian_process import JITTER, GaussianProcess
 from eiv.validation import check, integer
 
 __all__ = ["NoisyInputGaussianProcess"]
@@ -73,8 +72,8 @@ class NoisyInputGaussianProcess(GaussianProcess):
         if not chosen.errors.any():
             return
         for _ in range(self.n_rounds):
-            kernel = ConstantKernel() * RBF(np.ones(rows.x.shape[1])) + WhiteKernel(0.1)
-            self.model_ = self._found(kernel, chosen, _JITTER + chosen.y_err**2 + self._caused(chosen.x, chosen.errors))
+            variances = chosen.y_err**2 + self._caused(chosen.x, chosen.errors)
+            self.model_ = self._found(self.model_.kernel_, chosen, JITTER + variances)
 
     def _answer(self, x: Array, errors: Array) -> Answer:
         mean, epistemic, _ = super()._answer(x, errors)

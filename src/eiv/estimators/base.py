@@ -12,21 +12,24 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import nn
 
 from eiv import validation as v
 from eiv.engine.ambient import own_defaults
 from eiv.engine.products import check_precision
 from eiv.estimators.population import Population, for_population
 from eiv.inputs import InputPrior, RelativeError
-from eiv.inputs.errors import check_x_err, named_errors, times
-from eiv.inputs.plausible import check_plausible
+from eiv.inputs.columns import ErrorColumns
+from eiv.inputs.errors import standard_deviations, stated_errors, times
+from eiv.inputs.plausible import check_plausible, warn_of_scaled
+from eiv.inputs.rounding import warn_of_rounding
+from eiv.io.arrays import plain
 from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
-from eiv.model import FittedModel, zetas_per_block
+from eiv.model import FittedModel, Names, zetas_per_block
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import TrueInputs
-from eiv.training.fitting import Spec, device_of, family_of, input_prior_of, likelihood_of, new_likelihood
+from eiv.scaling import mean_and_spread
+from eiv.training.fitting import Spec, Table, device_of, family_of, likelihood_of, new_likelihood, scalers_of
 from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
 __all__ = ["EiVEstimator"]
@@ -103,7 +106,7 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         .. math:: p(\zeta | x, y) \propto \pi(\zeta | x) \int p(y | f_\theta(\zeta))\, q_\phi(\theta)\, d\theta
 
         The uncertainty of the weights counts: a label says of zeta what the curve, as far as it is known, lets it say.
-        A row that was among the training rows has had its part in the curve; with few rows its label then counts for a
+        The curve has been learned from the labels of training rows already, so with few rows these labels count for a
         little too much.
 
         Args:
@@ -230,9 +233,10 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             raise ModelFileError(f"{path}: the model predicts {kind}; load it with eiv.{reader}.load.")
         names = cls._get_param_names()
         loaded = cls(**{name: value for name, value in saved.model.arguments.items() if name in names})
-        loaded.n_features_in_ = saved.model.n_features
-        if saved.model.names.features is not None:
-            loaded.feature_names_in_ = np.array(saved.model.names.features, dtype=object)
+        columns = saved.model.names.columns
+        loaded.n_features_in_ = saved.model.n_features if columns is None else len(columns)
+        if columns is not None:
+            loaded.feature_names_in_ = np.array(columns, dtype=object)
         loaded.model_ = saved.model
         loaded.set_params(**saved.changed)
         return loaded
@@ -274,27 +278,48 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             self.__dict__.update(before)
             raise
 
-    def _errors_at_fit(self, x: Array, X_err: Any, *, is_part: bool = False) -> Array:
-        """The errors of the training rows.
+    def _features_and_errors(
+        self, table: Array, X_err: Any, weights: Array | None, *, is_part: bool = False
+    ) -> tuple[Array, Array, Names]:
+        """The features of the training rows that count, checked, their errors, and the names of the features.
 
-        Whether they are plausible is asked of the whole table once, not again of a part of it.
+        Whether errors are plausible is asked of the whole table once, not again of a part of it.
         """
+        names = getattr(self, "feature_names_in_", None)
+        columns = ErrorColumns.of(self.x_err, names)
+        x, errors, features = table, None, None if names is None else tuple(map(str, names))
+        if columns is not None:
+            (x, errors), features = columns.split(table), columns.features
+        counted = counting(weights)
+        v.check_spread("X", x[counted], features)
+        _, spread = mean_and_spread(x, weights)
         if X_err is not None:
-            errors = self._errors("X_err", X_err, x.std(0), len(x))
-        else:
-            errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err, x.std(0))
+            errors = stated_errors("X_err", X_err, features, spread, len(x))
+        elif errors is None:
+            errors = stated_errors("x_err", 0.0 if self.x_err is None else self.x_err, features, spread)
+        x, errors = x[counted], errors if len(errors) == 1 else errors[counted]
         if not is_part:
             name, taken = self._taken("x_err" if X_err is None else "X_err", errors)
-            features, classical = getattr(self, "feature_names_in_", None), self.error_model == "classical"
+            classical = self.error_model == "classical"
             check_plausible(name, x, taken, features, classical=classical, constant_left_out=self.standardise)
-        return errors
+            stated = X_err if X_err is not None or columns is not None else self.x_err
+            if self.standardise and stated is not None and not isinstance(stated, RelativeError):
+                warn_of_scaled(name, x, standard_deviations(errors), features)
+        return x, errors, Names(features=features, error_columns=columns)
 
     def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Array, Any]:
         """New rows, their errors, and their labels."""
+        v.check_same_labels(X, X_err=X_err)
+        X = plain("X", X)
         v.check_numeric("X", X)
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         x: Array = named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
-        return x, self.model_.errors_of(X_err, len(x)), index
+        columns, errors = self.model_.names.error_columns, None
+        if columns is not None:
+            x, errors = columns.split(x)
+        if X_err is not None or errors is None:
+            errors = self.model_.errors_of(X_err, len(x))
+        return x, errors, index
 
     def _draws_for(self) -> tuple[int, int]:
         """Draws of the weights, and of the true input for each block of them, that a prediction takes; checked."""
@@ -302,20 +327,24 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             v.check(name, getattr(self, name), self._constraints[name])
         return self.n_theta or self.settings_.n_theta, zetas_per_block(self.n_zeta or self.settings_.n_zeta)
 
+    def _warn_of_rounding(self, table: Table) -> None:
+        """Warn where numbers of the networks leave little of a column of X or y."""
+        settings = settings_for(self._arguments, n_rows=1)
+        for name, values, scaler, names in zip(
+            ("X", "y"),
+            (table.x, table.y),
+            scalers_of(settings, table),
+            (table.names.features, table.names.outputs),
+            strict=True,
+        ):
+            warn_of_rounding(name, values, scaler, settings.dtype, names)
+
     def _spec(self) -> Spec:
         return Spec(self._arguments, int(v.check_random_state(self.random_state).randint(2**31)))
 
     def _changed_since_fit(self) -> dict[str, Any]:
         fitted = self.model_.arguments
         return {name: value for name, value in self.get_params(deep=False).items() if value is not fitted.get(name)}
-
-    def _errors(self, name: str, errors: Any, x_spread: Array, n_rows: int | None = None) -> Array:
-        """Checked errors in the order of the features, in one of the forms of `eiv.inputs.errors`."""
-        names = getattr(self, "feature_names_in_", None)
-        v.check_unmasked(name, errors)
-        if isinstance(errors, RelativeError):
-            return errors.of(x_spread, names)
-        return check_x_err(name, named_errors(name, errors, names), self.n_features_in_, n_rows)
 
     def _taken(self, name: str, errors: Array) -> tuple[str, Array]:
         """The errors that the fit takes as those of X, and what to call them."""
@@ -329,11 +358,6 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         arguments = self._arguments
         for name, constraint in self._constraints.items():
             v.check(name, arguments.get(name), constraint)
-        if self.module is not None and (not callable(self.module) or isinstance(self.module, nn.Module)):
-            raise TypeError(
-                "module must be a callable (n_inputs, n_outputs) -> torch.nn.Module or None, "
-                f"got {type(self.module).__name__}. A network of fixed shape: module=lambda n_inputs, n_outputs: ..."
-            )
         check_kind(arguments)
         settings = settings_for(arguments, n_rows=1)
         if likelihood_of(settings).has_units == self._of_classes:
@@ -341,8 +365,8 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         if settings.zeta_draws == "profile" and not new_likelihood(settings, torch.ones(1, 1)).is_fixed:
             raise ValueError(
                 "zeta_draws='profile' fits the true input of every row beside the curve, and these absorb residuals: "
-                "sigma_y would come out too small, by half of sigma_y^2 where the error of x moves f by sigma_y, and at "
-                "each renewal again. Give y_noise a number, or take zeta_draws='laplace'."
+                "sigma_y would come out too small, by half of its square where the error of x moves f by sigma_y, and "
+                "again at each renewal. Give y_noise a number, or take zeta_draws='laplace'."
             )
         fewest = family_of(settings).fewest_networks
         if self.n_networks < fewest:
@@ -350,14 +374,26 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
                 f"n_networks must be {fewest} at least for posterior={settings.posterior!r}, where only networks "
                 f"differ, got {self.n_networks}."
             )
-        input_prior_of(settings.input_prior, self.error_model)
         check_precision(self.precision, device_of(self.device), DTYPES[self.dtype])
+
+
+def counting(weights: Array | None) -> NDArray[np.intp] | slice:
+    """The rows whose weight is above zero: a weight of zero means that the row is not there."""
+    return slice(None) if weights is None else np.flatnonzero(weights)
+
+
+def above_zero(weights: Array | None) -> Array | None:
+    """The weights of the rows that count; None where each of them counts once."""
+    if weights is None or (weights[weights > 0] == 1).all():
+        return None
+    return weights[weights > 0]
 
 
 def named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Run a check of scikit-learn's or NumPy's, and name the argument in its error."""
     try:
-        return check(*args, **kwargs)
+        found = check(*args, **kwargs)
+        return tuple(map(_forwards, found)) if isinstance(found, tuple) else _forwards(found)
     except ValueError as error:
         if "could not convert string" in str(error):
             name = "X" if y is None or _holds_text(X) else "y"
@@ -365,6 +401,11 @@ def named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) 
         if str(error).startswith(("Found array with", "Expected 2D array")):
             raise ValueError(f"X: {error}") from error
         raise
+
+
+def _forwards(values: NDArray[Any]) -> NDArray[Any]:
+    """The same values; those of a view that runs backwards, which torch does not take, as a copy."""
+    return values.copy() if min(values.strides, default=0) < 0 else values
 
 
 def _holds_text(table: Any) -> bool:

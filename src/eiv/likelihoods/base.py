@@ -55,9 +55,10 @@ class Likelihood(ABC):
 
     Attributes:
         is_fixed: whether nothing of it is fitted.
-        has_tails: whether labels may lie so far off that the middle half of y tells its spread, not all of it.
+        has_tails: whether labels may lie far off, so that y is scaled by its interquartile range.
         splits_error: whether `split` finds the state again after training, given the epistemic uncertainty.
         has_units: whether labels are measured in a unit, so that training may standardise them; classes are not.
+        later_state: names of the state that files of earlier versions do not hold; these have it as in `start`.
 
     Examples:
         >>> from eiv.likelihoods import NormalLikelihood
@@ -71,6 +72,7 @@ class Likelihood(ABC):
     splits_error: bool = False
     has_tails: bool = False
     has_units: bool = True
+    later_state: tuple[str, ...] = ()
 
     @classmethod
     @abstractmethod
@@ -94,7 +96,7 @@ class Likelihood(ABC):
     @property
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
-        """The fitted quantities, `{name: S x shape}`."""
+        """The fitted quantities by their names, each `S x shape`."""
 
     @abstractmethod
     def with_state(self, state: dict[str, Tensor]) -> Self:
@@ -174,6 +176,13 @@ class Likelihood(ABC):
         arguments are those of `renew`. Training calls this where `splits_error` is True.
         """
         raise NotImplementedError(f"{type(self).__name__} splits the error of held-out rows, but has no way to do so.")
+
+    def finished(self, posterior: WeightPosterior, rows: Rows, draws: ZetaDraws | None, streams: Streams) -> Self:
+        """The likelihood with what is found once, when the posterior is fitted, from the rows that it learned from.
+
+        `draws` is the way to draw zetas; None where training has drawn none.
+        """
+        return self
 
     def observe(self, done: float) -> None:
         """Take note that a share `done` of the training lies behind; called after every epoch."""

@@ -17,6 +17,7 @@ from eiv.engine.stable import log_mean_exp, log_normal_mass
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods.base import Likelihood
+from eiv.likelihoods.correlation import noise_correlation
 from eiv.likelihoods.labels import NormalLabels
 from eiv.likelihoods.noise import NoiseRule, half_way
 
@@ -33,9 +34,14 @@ class NormalLikelihood(Likelihood):
 
     .. math:: \log p(y | \theta, \zeta_l, \sigma_y^2) = \log \mathcal{N}(y | f_\theta(\zeta_l), \sigma_y^2 + y_{err}^2)
 
+    The noise of several outputs may go together. Its correlations are found after training, see
+    `eiv.likelihoods.correlation`, and say how labels of a row scatter jointly. Training takes outputs as independent
+    given f.
+
     Args:
         y_noise: `S x n_y`, sigma_y of each network and output.
         rule: the rule that finds sigma_y in training; None where it is known.
+        correlation: `S x n_y x n_y`, of the noise of several outputs; None for independent ones.
 
     Examples:
         >>> likelihood = NormalLikelihood(torch.full((1, 1), 3.0))
@@ -48,8 +54,13 @@ class NormalLikelihood(Likelihood):
 
     """
 
-    def __init__(self, y_noise: Tensor, rule: NoiseRule | None = None) -> None:
+    later_state = ("correlation",)
+
+    def __init__(self, y_noise: Tensor, rule: NoiseRule | None = None, correlation: Tensor | None = None) -> None:
         self.y_noise, self.rule = y_noise, rule
+        n_y = y_noise.shape[1]
+        independent = torch.eye(n_y, dtype=y_noise.dtype, device=y_noise.device).repeat(len(y_noise), 1, 1)
+        self.correlation = independent if correlation is None else correlation
         self._inverse = 1 / y_noise
         self.is_fixed = rule is None
         self.splits_error = rule is not None and rule.splits_error
@@ -61,16 +72,22 @@ class NormalLikelihood(Likelihood):
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """sigma_y: `S x n_y`."""
-        return {"y_noise": self.y_noise}
+        """sigma_y, `S x n_y`, and of several outputs the correlations of the noise, `S x n_y x n_y`."""
+        joint = {} if self.y_noise.shape[1] == 1 else {"correlation": self.correlation}
+        return {"y_noise": self.y_noise} | joint
 
     def with_state(self, state: dict[str, Tensor]) -> Self:
         """The same rule with another sigma_y."""
-        return type(self)(state["y_noise"], self.rule)
+        return type(self)(state["y_noise"], self.rule, state.get("correlation"))
 
     def fault(self) -> str:
-        """Noise that is not above zero."""
-        return "" if bool((self.y_noise > 0).all()) else "the noise of its likelihood must be above zero"
+        """Noise that is not above zero, and correlations that no noise has."""
+        if not bool((self.y_noise > 0).all()):
+            return "the noise of its likelihood must be above zero"
+        is_possible = (torch.linalg.cholesky_ex(self.correlation.double())[1] == 0).all()
+        is_one = (self.correlation.diagonal(dim1=1, dim2=2) == 1).all()
+        is_same = (self.correlation == self.correlation.mT).all()
+        return "" if bool(is_possible & is_one & is_same) else "the correlations of its noise must be possible ones"
 
     def noise(self, y_err: Tensor | None = None) -> Tensor:
         """The noise of each row with its known error, `S x B x n_y`; sigma_y itself, `S x n_y`, without `y_err`."""
@@ -107,8 +124,16 @@ class NormalLikelihood(Likelihood):
         y_err: NDArray[np.float64] | None = None,
         pool: Tensor | None = None,
     ) -> NormalLabels:
-        """Labels with normal noise, to which known errors are added."""
-        return NormalLabels(np.hypot(self.std(pool) * y_scale, 0.0 if y_err is None else y_err) + np.zeros(shape))
+        """Labels with normal noise, to which known errors are added; of several outputs jointly."""
+        sigma = self.std(pool)
+        noise = np.hypot(sigma * y_scale, 0.0 if y_err is None else y_err) + np.zeros(shape)
+        if len(sigma) == 1:
+            return NormalLabels(noise)
+        spread = self.y_noise.double()
+        covariance = pooled(self.correlation.double() * spread.unsqueeze(2) * spread.unsqueeze(1), pool).cpu().numpy()
+        return NormalLabels(
+            noise, covariance / np.outer(sigma, sigma), None if y_err is None else y_err + np.zeros(shape)
+        )
 
     def draw(self, f: Tensor, streams: Streams, y_err: Tensor | None = None) -> Tensor:
         """Labels about f: `S x B x L x n_y`."""
@@ -148,6 +173,12 @@ class NormalLikelihood(Likelihood):
         judged = judged.with_known(epistemic)
         found = self.rule.renewed(self.y_noise, posterior, learned, judged, draws, streams)
         return type(self)(half_way(self.y_noise, found), self.rule)
+
+    def finished(self, posterior: WeightPosterior, rows: Rows, draws: ZetaDraws | None, streams: Streams) -> Self:
+        """The likelihood with the correlations of the noise of several outputs."""
+        if self.y_noise.shape[1] == 1:
+            return self
+        return type(self)(self.y_noise, self.rule, noise_correlation(self.y_noise, posterior, rows, draws, streams))
 
     def terms(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
         """Minus half the squared residuals in units of the noise, summed over the outputs: `S x B x L`."""

@@ -10,7 +10,7 @@ from eiv.engine.optim import FlatAdam
 from eiv.likelihoods import Likelihood
 from eiv.posteriors import WeightPosterior
 from eiv.training.objective import loss
-from eiv.training.steps import Step
+from eiv.training.steps import Counts, Step
 
 _MOVES = 10  # of zeta in a step; one does where f is straight
 
@@ -36,16 +36,16 @@ class MovedZetaStep(Step):
     Args:
         posterior: q_phi of S networks.
         likelihood: p(y | f).
-        n_rows: N.
+        counts: how many rows an epoch visits, and how many they count for.
         adam: moves phi.
         with_spread: whether the determinant counts.
 
     """
 
     def __init__(
-        self, posterior: WeightPosterior, likelihood: Likelihood, n_rows: int, adam: FlatAdam, with_spread: bool
+        self, posterior: WeightPosterior, likelihood: Likelihood, counts: Counts, adam: FlatAdam, with_spread: bool
     ) -> None:
-        super().__init__(posterior, likelihood, n_rows, adam)
+        super().__init__(posterior, likelihood, counts, adam)
         self.with_spread = with_spread
 
     def __call__(self, batch: Batch, total: Tensor) -> None:
@@ -58,7 +58,7 @@ class MovedZetaStep(Step):
             terms = terms - 0.5 * torch.linalg.slogdet(rows.curvature(e, keep=True))[1]
         found = loss(-terms.mean(1), self.posterior.kl(), self.n_rows)
         found.sum().backward()
-        total.add_(found.detach(), alpha=batch.y.shape[1] / self.n_rows)
+        total.add_(found.detach(), alpha=batch.y.shape[1] / self.n_visits)
         self.adam.step()
 
 
