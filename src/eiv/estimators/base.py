@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -30,7 +31,16 @@ from eiv.model import FittedModel, Names, zetas_per_block
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import TrueInputs
 from eiv.scaling import mean_and_spread
-from eiv.training.fitting import Spec, Table, device_of, family_of, input_prior_of, likelihood_of, scalers_of
+from eiv.training.fitting import (
+    Spec,
+    Table,
+    device_of,
+    family_of,
+    input_prior_of,
+    likelihood_of,
+    new_likelihood,
+    scalers_of,
+)
 from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
 __all__ = ["EiVEstimator"]
@@ -372,6 +382,12 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         settings = settings_for(arguments, n_rows=1)
         if likelihood_of(settings).has_units == self._of_classes:
             raise ValueError(f"likelihood: {settings.likelihood!r} is that of classes; eiv.EiVClassifier fits them.")
+        if settings.zeta_draws == "profile" and not new_likelihood(settings, torch.ones(1, 1)).is_fixed:
+            raise ValueError(
+                "zeta_draws='profile' fits the true input of every row beside the curve, and these absorb residuals: "
+                "sigma_y would come out too small, by half of its square where the error of x moves f by sigma_y, and "
+                "again at each renewal. Give y_noise a number, or take zeta_draws='laplace'."
+            )
         fewest = family_of(settings).fewest_networks
         if self.n_networks < fewest:
             raise ValueError(

@@ -68,9 +68,10 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
             "sobol", "informed" (those of `n_zeta` candidates that explain y), "gauss_hermite" (`n_zeta` nodes along
             each noisy feature, for at most three of them), "interpolated" (for one noisy feature: f is taken as
-            straight between `n_zeta` nodes), or "auto" (the default): "interpolated" for one noisy feature, else
-            "informed"; see `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are
-            matched.
+            straight between `n_zeta` nodes), "profile" or "laplace" (the true input of each row is moved with the
+            weights; for a flat or normal `input_prior`), or "auto" (the default): "interpolated" for one noisy feature,
+            else "informed"; see `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or
+            are matched.
         posterior: the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, such as "linearised_laplace"
             (the default) and "bernoulli_dropout" (the paper), or a subclass of `eiv.posteriors.WeightPosterior` of your
             own. Each family says in its docstring what it learns, costs and misses; `docs/method.md` compares them.

@@ -380,6 +380,8 @@ def _measured(model: FittedModel, member: _Member, likelihood: Likelihood) -> Fi
         return model
     streams = Streams.of(member.seeds, Purpose.DIAGNOSTICS, rows.y.device, rows.y.dtype)
     draws = _draws(model.settings, rows.inputs)
+    if draws.moves_zeta:
+        return model
     found = zeta_diagnostics(model.posterior, rows, likelihood, draws, streams)
     ess, gap = found.ess.mean().item(), found.gap.mean().item()
     return replace(model, record=replace(model.record, zeta_ess=ess, bound_gap=gap))
