@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -15,13 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from eiv import validation as v
 from eiv.engine.ambient import own_defaults
 from eiv.engine.products import check_precision
+from eiv.estimators.carried import inputs_at_predict
 from eiv.estimators.population import Population, for_population
 from eiv.inputs import InputPrior, RelativeError
 from eiv.inputs.columns import ErrorColumns
 from eiv.inputs.errors import standard_deviations, stated_errors, times
 from eiv.inputs.plausible import check_plausible, warn_of_scaled
 from eiv.inputs.rounding import warn_of_rounding
-from eiv.io.arrays import plain
 from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
 from eiv.model import FittedModel, Names, zetas_per_block
@@ -278,11 +278,18 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             raise
 
     def _features_and_errors(
-        self, table: Array, X_err: Any, weights: Array | None, *, is_part: bool = False
+        self,
+        table: Array,
+        X_err: Any,
+        weights: Array | None,
+        units: Sequence[str | None] | None,
+        *,
+        is_part: bool = False,
     ) -> tuple[Array, Array, Names]:
         """The features of the training rows that count, checked, their errors, and the names of the features.
 
-        Whether errors are plausible is asked of the whole table once, not again of a part of it.
+        `table` and `units` have columns that hold errors, too. Whether errors are plausible is asked of the whole table
+        once, not again of a part of it.
         """
         names = getattr(self, "feature_names_in_", None)
         columns = ErrorColumns.of(self.x_err, names)
@@ -304,12 +311,14 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             stated = X_err if X_err is not None or columns is not None else self.x_err
             if self.standardise and stated is not None and not isinstance(stated, RelativeError):
                 warn_of_scaled(name, x, standard_deviations(errors), features)
-        return x, errors, Names(features=features, error_columns=columns)
+        if units is not None and columns is not None:
+            units = [unit for name, unit in zip(columns.columns, units, strict=True) if name in columns.features]
+        return x, errors, Names(features, error_columns=columns, units=None if units is None else tuple(units))
 
     def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Array, Any]:
         """New rows, their errors, and their labels."""
         v.check_same_labels(X, X_err=X_err)
-        X = plain("X", X)
+        X, X_err = inputs_at_predict(X, X_err, self.model_.names, self.n_features_in_)
         v.check_numeric("X", X)
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         x: Array = named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
