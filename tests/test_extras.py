@@ -255,16 +255,31 @@ def test_each_extra_installs_what_is_missing_without_it():
         for path in (ROOT / "src").rglob("*.py")
         for packages, extra in re.findall(r'^ *needs\(f?"[^"]*", (.*), extra="(\w+)"\)', path.read_text("utf-8"), re.M)
     ]
-    assert {extra for _, extra in calls} == set(EXTRAS) - {"all", "docs", "dev"}  # `make` installs the last two
+    assert {extra for _, extra in calls} == set(EXTRAS) - {
+        "all",
+        "docs",
+        "publish",
+        "dev",
+    }  # `make` installs the last three
     for packages, extra in calls:
         assert set(packages) <= packages_of(extra)
 
 
 def test_all_installs_every_extra_and_dev_installs_all():
-    assert packages_of("all") == {*NOT_CORE, "astropy", "narwhals"}  # scikit-learn itself needs narwhals from 1.9 on
+    needed_by_sklearn = {"joblib", "narwhals"}  # the second from 1.9 on
+    assert packages_of("all") == {*NOT_CORE, *needed_by_sklearn, "astropy"}
     assert packages_of("dev") > packages_of("all")
     core = {re.match(r"[\w-]+", requirement)[0] for requirement in PROJECT["dependencies"]}
     assert not core & packages_of("all")
+
+
+def test_only_experiments_need_the_joblib_of_the_extra():
+    """scikit-learn brings an older one too, so a process without it cannot show this."""
+    package = ROOT / "src" / "eiv"
+    users = [
+        path for path in package.rglob("*.py") if re.search(r"^\s*(import|from) joblib", path.read_text("utf-8"), re.M)
+    ]
+    assert {path.relative_to(package).parts[0] for path in users} == {"experiments"}
 
 
 def test_a_folder_of_the_name_is_no_package(tmp_path, monkeypatch):

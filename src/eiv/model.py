@@ -26,6 +26,7 @@ from eiv.likelihoods.base import OtherOutputs
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import ClassPrediction, Prediction, TrueInputs
 from eiv.prediction.budget import BudgetSampler
+from eiv.prediction.classbudget import EntropyBudgetSampler
 from eiv.prediction.classes import ClassSampler
 from eiv.prediction.lines import LineSampler, Observed
 from eiv.prediction.sampling import BlockSampler, FunctionSampler, LiteralSampler
@@ -41,6 +42,7 @@ SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
     "unbiased": BlockSampler,
     "literal": LiteralSampler,
 }
+_BUDGET_THETAS = 20  # of a network, for the budget of an entropy: it takes 1,024 zetas of a row for each input
 _OFF_ONE = 1e-9  # the tolerance of the sum of the shares: above rounding, and too small to show in a prediction
 
 
@@ -321,21 +323,33 @@ class FittedModel:
         )
 
     def predict_classes(
-        self, x: Array, errors: Array, *, n_draws: tuple[int, int] | None = None, index: Any = None
+        self,
+        x: Array,
+        errors: Array,
+        *,
+        n_draws: tuple[int, int] | None = None,
+        budget: bool = False,
+        index: Any = None,
     ) -> ClassPrediction:
         """The probabilities of classes, and the parts of their entropy, for rows that have been checked.
 
-        The arguments are those of `predict`.
+        The arguments are those of `predict`. `budget` adds what each input contributes, by 20 thetas at most.
         """
         assert self.names.classes is not None
         errors, n_theta, n_zeta = self._taken(errors, n_draws)
         posterior = self._in_double  # rows alone and together then have the same probabilities
         sampler = ClassSampler(posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
         found = np.empty((len(x), self.n_outputs + 3))
+        shares = np.zeros((len(x), self.n_features)) if budget else None
+        few = min(n_theta, _BUDGET_THETAS)
+        of_inputs = EntropyBudgetSampler(posterior, self.n_features, few, n_zeta, self.seeds, self.pool)
         with matmul_precision(posterior.parameters[0].device, "float32"):
             for rows, inputs in self._chunks(x, errors, sampler.rows_at_once, posterior):
                 p, *parts = sampler.entropies(inputs)
                 found[rows] = torch.cat([p, torch.stack(parts, dim=1)], dim=1).cpu().numpy()
+            if shares is not None:
+                for rows, inputs in self._chunks(x, errors, of_inputs.rows_at_once, posterior):
+                    shares[rows] = of_inputs.contributions(inputs).cpu().numpy()
         _check_finite(found[None])
         label, aleatoric, epistemic = found[:, self.n_outputs :].T
         return ClassPrediction(
@@ -347,6 +361,8 @@ class FittedModel:
             index=index,
             likeness=None if self.cloud is None else self.cloud.likeness(x, errors),
             unlike_below=None if self.cloud is None else self.cloud.level,
+            contributions=shares,
+            feature_names=self.names.features,
         )
 
     def true_inputs(

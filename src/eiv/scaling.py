@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 _ROUNDING = 1e-12  # of sums of weights, as a share of all of them
-_MIDDLE_HALF = 1.349  # standard deviations from the lower to the upper quartile of a normal distribution
+_NORMAL_RANGE = 1.349  # standard deviations from the lower to the upper quartile of a normal distribution
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ class Scaler:
 
     @classmethod
     def fit_middle(cls, values: Array, weights: Array | None = None) -> Scaler:
-        """The scaler by which the middle half of each column has the spread of a standard normal one.
+        """The scaler by which each column has the interquartile range of a standard normal distribution.
 
-        A few wild values do not move it. A column whose middle half is constant has its mean and standard deviation.
+        A few wild values do not move it. A column whose interquartile range is 0 has its mean and standard deviation.
         Weights are as for `fit`.
         """
         low, median, high = _quantiles(values, np.array([0.25, 0.5, 0.75]), weights)
-        plain, has_middle = cls.fit(values, weights), high > low
-        scale = np.where(has_middle, (high - low) / _MIDDLE_HALF, plain.scale)
-        return cls(np.where(has_middle, median, plain.shift), scale)
+        plain, has_range = cls.fit(values, weights), high > low
+        scale = np.where(has_range, (high - low) / _NORMAL_RANGE, plain.scale)
+        return cls(np.where(has_range, median, plain.shift), scale)
 
     @classmethod
     def identity(cls, n_features: int) -> Scaler:

@@ -123,3 +123,14 @@ def test_tables_that_polars_writes(tables, run):
         assert run("predict", f"{name}.eiv", name, "-o", f"{name}.out.csv")[0] == 0
     expected, found = (pd.read_csv(f"{name}.out.csv") for name in ("d.csv", "polars.parquet"))
     np.testing.assert_allclose(found["mean"], expected["mean"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_compare_gives_the_scores_of_a_csv(tables, run, name):
+    pytest.importorskip("odrpack")
+    methods = ("--methods", "least_squares,calibrated_plane", "--folds", "2")
+    for source in ("d.csv", name):
+        status, _, err = run("compare", source, *FIT, *methods, "-o", f"{source}.compared")
+        assert status == 0, err
+    expected, found = (pd.read_csv(f"{source}.compared/compare.csv") for source in ("d.csv", name))
+    pd.testing.assert_frame_equal(found.drop(columns="seconds"), expected.drop(columns="seconds"), rtol=1e-9)

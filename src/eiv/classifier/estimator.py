@@ -254,12 +254,16 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         """
         return self._distribution(X, X_err, input_prior).probabilities
 
-    def predict_distribution(self, X: Any, *, X_err: Any = None, input_prior: Population = None) -> ClassPrediction:
+    def predict_distribution(
+        self, X: Any, *, X_err: Any = None, budget: bool = False, input_prior: Population = None
+    ) -> ClassPrediction:
         """Predict probabilities, with the parts of their entropy.
 
         Args:
             X: `rows x n_x`.
             X_err: the error of these rows, where it differs from that of the fit.
+            budget: whether `ClassPrediction.budget` is made ready, what each input contributes to the entropy. That
+                takes some seconds per row and input with the defaults.
             input_prior: of the true inputs of these rows, as for `eiv.EiVRegressor.predict_distribution`.
 
         Returns:
@@ -275,7 +279,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
             ClassPrediction(rows=2, classes=2)
 
         """
-        return self._distribution(X, X_err, input_prior)
+        return self._distribution(X, X_err, input_prior, budget=budget)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_err: Any = None) -> float:
         """The share of rows whose class is the most probable one.
@@ -391,12 +395,12 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         check_seen(labels, self.classes_)
         return (labels[:, None] == self.classes_).astype(float), None
 
-    def _distribution(self, X: Any, X_err: Any, input_prior: Population) -> ClassPrediction:
+    def _distribution(self, X: Any, X_err: Any, input_prior: Population, *, budget: bool = False) -> ClassPrediction:
         """What the methods that predict have in common; a warning of it points to who calls these."""
         check_is_fitted(self, "model_")
         x, errors, index = self._check_rows(X, X_err)
         with own_defaults():
             model = for_population(self.model_, input_prior)
-            found = model.predict_classes(x, errors, n_draws=self._draws_for(), index=index)
+            found = model.predict_classes(x, errors, n_draws=self._draws_for(), budget=budget, index=index)
         warn_of_unlike(self.model_, x, found, stacklevel=3)
         return found

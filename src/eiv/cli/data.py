@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.cli.classes import holds_classes, in_words, labels_of
+from eiv.cli.classes import holds_classes, in_words, labels_of, refuse_identifiers
 from eiv.cli.options import FitOptions
 from eiv.io.tables import ErrorSpec, ErrorTerm, Source, TableError
 from eiv.io.tables.errorspec import about, split_error
@@ -84,6 +84,8 @@ class TrainingTable:
         rows = read_rows(source, (*features, target, *columns, *others))
         numbers = {name: rows.numbers(name) for name in features}
         labels = labels_of(rows, target) if holds_classes(rows, target, options.classes) else None
+        if labels is not None and not options.classes:
+            refuse_identifiers(rows, target, labels)
         if labels is not None and options.y_err is not None:
             raise TableError(f"--y-err {options.y_err}: {target!r} holds classes, which have no error bars.")
         known = rows.numbers(target) if labels is None else labels.as_gaps

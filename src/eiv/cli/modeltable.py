@@ -81,12 +81,14 @@ class ModelTable:
         if spec is not None:
             spec.check_units(source)
         outputs = output_names(header)
-        labelled = (str(header["notes"].get("target", "y")),) if model.has_classes else outputs
-        labels = _labels(source, labelled, target) if with_labels else ()
         if model.has_classes:
             if y_err is not None:
                 raise ValueError(f"--y-err {y_err}: {model_file} predicts classes, which have no error bars.")
+            named = header["notes"].get("target")
+            column = (named,) if isinstance(named, str) else ()
+            labels = _labels(source, column, target) if with_labels and (column or target) else ()
             return cls(model, header, source, features, outputs, spec, labels, LabelErrors())
+        labels = _labels(source, outputs, target) if with_labels else ()
         known = LabelErrors.of(model_file, model, header["notes"], source, features, outputs, labels, y_err)
         return cls(model, header, source, features, outputs, spec, labels, known)
 
@@ -148,7 +150,7 @@ class ModelTable:
         step = 1
         for rows, good in self.chunks(drop_missing, (*self.columns, *self.labels)):
             X, X_err = self.inputs(rows, good)
-            y = np.column_stack([rows.numbers(name)[good] for name in self.labels]) if self.labels else None
+            y = np.column_stack([self._label(rows, name)[good] for name in self.labels]) if self.labels else None
             y_err = self.label_errors.values(rows, good)
             numbers, n_bad = rows.first + 1 + np.flatnonzero(good), len(rows) - len(X)
             name = self.source.path.name.encode(errors="replace").decode()  # it need not be text
@@ -161,6 +163,22 @@ class ModelTable:
             raise ValueError(f"{self.source.path}: every row holds missing or infinite values.")
         return sample
 
+    def _label(self, rows: TableRows, name: str) -> Array:
+        """The labels of rows as numbers, NaN where there are none; of classes their places among those of the model."""
+        from eiv.cli.classes import labels_of  # noqa: PLC0415
+
+        classes = self.model.names.classes
+        if classes is None:
+            return rows.numbers(name)
+        places = {str(known): float(place) for place, known in enumerate(classes.tolist())}
+        values = [None if value is None else str(value) for value in labels_of(rows, name).values]
+        if unseen := [value for value in values if value is not None and value not in places]:
+            raise ValueError(
+                f"{self.source.path}: column {name!r} holds {unseen[0]!r}, a class that the fit has not seen; it has "
+                f"seen {', '.join(places)}."
+            )
+        return np.array([np.nan if value is None else places[value] for value in values])
+
     def predict(self, rows: TableRows, good: NDArray[np.bool_], budget: bool = False) -> Prediction:
         """The prediction of the good rows; an error says where in the file they are."""
         from eiv.validation import check_y_err  # noqa: PLC0415
@@ -170,10 +188,10 @@ class ModelTable:
             y_err = check_y_err(0.0 if known is None else known, (len(X), self.model.n_outputs))
             return self.model.predict(X, errors, y_err, keep_draws=False, budget=budget)
 
-    def predict_classes(self, rows: TableRows, good: NDArray[np.bool_]) -> ClassPrediction:
+    def predict_classes(self, rows: TableRows, good: NDArray[np.bool_], budget: bool = False) -> ClassPrediction:
         """The same for a model of classes."""
         with self._of(rows, good) as (X, errors):
-            return self.model.predict_classes(X, errors)
+            return self.model.predict_classes(X, errors, budget=budget)
 
     def true_inputs(self, rows: TableRows, good: NDArray[np.bool_]) -> tuple[TrueInputs, NDArray[np.bool_]]:
         """The true inputs of the good rows, and which of them have a label."""
@@ -219,17 +237,6 @@ class ModelTable:
         """A sentence on how to give the errors of labels without a column, where theirs has missing values."""
         is_label_error = any(name in missing.columns for name in self.label_errors.columns)
         return " --y-err VALUE gives an error of labels that needs no column." if is_label_error else ""
-
-
-def refuse_classes(model_file: Path, command: str) -> None:
-    """Raise a ValueError for a model of classes, for commands that know numbers only."""
-    from eiv.io.modelfile import read_header  # noqa: PLC0415
-
-    if "classes" in read_header(model_file)["outputs"]:
-        raise ValueError(
-            f"{model_file} predicts classes, for which there is no `{command}` yet. `eiv predict` writes their "
-            "probabilities and what leaves them open; `eiv info` shows the scores on rows held out."
-        )
 
 
 def _labels(source: Source, outputs: tuple[str, ...], target: str | None) -> tuple[str, ...]:

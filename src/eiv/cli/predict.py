@@ -101,6 +101,8 @@ def predict(  # noqa: PLR0913  (a command)
         population = None if input_prior is None else Population.of(input_prior, model_table, drop_missing)
         if population is not None:
             model_table = replace(model_table, model=model_table.model.with_prior(population.prior))
+        if model_table.model.has_classes and of == "label":
+            raise ValueError(f"--of label: {model_file} predicts classes, which have probabilities and no intervals.")
         kind = ClassPredictor if model_table.model.has_classes else Predictor
         predictor = kind(model_table, level, of, drop_missing)  # type: ignore[arg-type]
         clash = [name for name in predictor.names(prefix) if name in source.columns]

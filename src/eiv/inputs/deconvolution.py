@@ -86,8 +86,8 @@ def deconvolve(x: Tensor, x_err: Tensor, used: Tensor, start: Start, full: bool)
         means = torch.einsum("frk,frki->fki", shares, b.expand(*shares.shape, -1)) / (counts + _TINY).unsqueeze(-1)
         gap = b - means.unsqueeze(1)
         weighted = shares.unsqueeze(-1) * gap
-        scatter = torch.einsum("frki,frkj->fkij", weighted, gap) if full else (weighted * gap).sum(1)
-        covariances = (scatter + _summed(shares, B) + prior) / (counts + _PRIOR_ROWS)[(..., *(None,) * prior.ndim)]
+        products = torch.einsum("frki,frkj->fkij", weighted, gap) if full else (weighted * gap).sum(1)
+        covariances = (products + _summed(shares, B) + prior) / (counts + _PRIOR_ROWS)[(..., *(None,) * prior.ndim)]
         log_density, b, B = component_posteriors(x, x_err, means, covariances)
         joint = log_density + weights.log().unsqueeze(1)
         log_density = joint.logsumexp(-1)

@@ -171,5 +171,5 @@ def _of_rows(found: Bends, quadrature: Quadrature | None) -> tuple[Tensor, Tenso
     weights = terms.softmax(-1)[..., None, None]
     slope = (weights * found.slopes).sum(2)
     off = found.slopes - slope.unsqueeze(2)
-    scatter = off[..., _FIRST] * off[..., _SECOND]
-    return log_mean_exp(terms, dim=-1), slope, (weights * (found.bends + scatter)).sum(2)
+    products = off[..., _FIRST] * off[..., _SECOND]
+    return log_mean_exp(terms, dim=-1), slope, (weights * (found.bends + products)).sum(2)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import eiv
 from eiv.extras import needs
 from eiv.report import sections
+from eiv.report.classpage import class_sections, class_summary, class_title
 from eiv.report.contributions import Budget
 from eiv.report.curves import curves
 from eiv.report.joint import Joint, joint_section
@@ -74,6 +75,9 @@ def write_model_page(
     """
     needs("A page", "jinja2", "matplotlib", extra="report")
     on_step("predicting")
+    if model.has_classes:
+        _write_class_page(path, model, header, sample, provenance)
+        return
     outputs, where = _outputs(model, header, sample)
     on_step("drawing")
     parts = _sections(model, outputs, sample, where, learned=_is_learned(header, sample))
@@ -87,6 +91,34 @@ def write_model_page(
         summary=_summary(model, header, outputs, sample, where),
         notice=_notice(header, outputs, sample),
         sections=[*parts, _provenance(header, provenance)],
+    )
+
+
+def _write_class_page(
+    path: Path,
+    model: FittedModel,
+    header: Mapping[str, Any],
+    sample: Sample | None,
+    provenance: Sequence[tuple[str, str]],
+) -> None:
+    """The same for a model of classes."""
+    assert model.names.classes is not None
+    features = tuple(header["features"]["names"] or (f"x{j}" for j in range(model.n_features)))
+    parts = class_sections(model, features, sample)
+    notice = list(filter(None, [words_on_factor(header)]))
+    if sample is not None and sample.y is None:
+        notice.append(f"{sample.name} holds no classes, so the page has no calibration and no confusions.")
+    elif _is_learned(header, sample):
+        notice.append("The model was fitted to these rows: on new ones, calibration and confusions look worse.")
+    write_page(
+        path,
+        "model.html.j2",
+        title=class_title(header, [str(name) for name in model.names.classes.tolist()]),
+        version=eiv.__version__,
+        subject=_subject(sample),
+        summary=class_summary(header),
+        notice=" ".join(notice),
+        sections=[*parts, sections.training_section(model), _provenance(header, provenance)],
     )
 
 
