@@ -59,6 +59,8 @@ class Names:
         has_columns: whether y had a second axis.
         classes: the classes in the order of the networks' outputs, where labels are classes.
         error_columns: the columns of X that hold errors of others, where some do.
+        units: of the features, None for one without; None where X had none.
+        output_units: the same for y.
 
     Examples:
         >>> Names(features=("length", "temperature")).has_columns
@@ -71,6 +73,8 @@ class Names:
     has_columns: bool = False
     classes: NDArray[Any] | None = None
     error_columns: ErrorColumns | None = None
+    units: tuple[str | None, ...] | None = None
+    output_units: tuple[str | None, ...] | None = None
 
     @property
     def columns(self) -> tuple[str, ...] | None:

@@ -18,6 +18,7 @@ from eiv.classifier.labels import check_labels, check_seen, one_column_per_class
 from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
 from eiv.estimators.base import above_zero, counting, named
+from eiv.estimators.carried import inputs_at_fit
 from eiv.estimators.population import Population, for_population, warn_of_unlike
 from eiv.inputs import InputPrior, LearnedPrior
 from eiv.inputs.errors import StatedErrors
@@ -375,7 +376,8 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         self._check_arguments()
         self.__dict__.pop("model_", None)
         v.check_same_labels(X, X_err=X_err)
-        X, y = plain("X", X), plain("y", y)
+        X, X_err, units = inputs_at_fit(X, X_err, self.x_err)
+        y = plain("y", y)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
         check_labels(y)
@@ -384,7 +386,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         weights = v.check_weights(sample_weight, len(x))
         counted = counting(weights)
         columns, classes = one_column_per_class(labels[counted])
-        found, names = self._readings_at_fit(x, X_err, weights)
+        found, names = self._readings_at_fit(x, X_err, weights, units)
         names = replace(names, has_columns=True, classes=classes)
         return Table(found.x, found.errors, columns, names=names, weights=above_zero(weights), laws=found.laws)
 

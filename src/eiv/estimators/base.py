@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from eiv import validation as v
 from eiv.engine.ambient import own_defaults
 from eiv.engine.products import check_precision
+from eiv.estimators.carried import inputs_at_predict
 from eiv.estimators.population import Population, for_population
 from eiv.inputs import FlatPrior, InputPrior, RelativeError
 from eiv.inputs.columns import ErrorColumns
@@ -24,7 +25,6 @@ from eiv.inputs.mixed import Errors, MixedErrors
 from eiv.inputs.plausible import check_plausible, warn_of_scaled
 from eiv.inputs.rounding import warn_of_rounding
 from eiv.inputs.stated import Readings, refuse_for_berkson
-from eiv.io.arrays import plain
 from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
 from eiv.model import FittedModel, Names, zetas_per_block
@@ -295,11 +295,18 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             raise
 
     def _readings_at_fit(
-        self, table: Array, X_err: Any, weights: Array | None, *, is_part: bool = False
+        self,
+        table: Array,
+        X_err: Any,
+        weights: Array | None,
+        units: Sequence[str | None] | None,
+        *,
+        is_part: bool = False,
     ) -> tuple[Readings, Names]:
         """The features of the training rows that count, without NaN, their errors, and the names of the features.
 
-        Whether errors are plausible is checked once, on the whole table.
+        `table` and `units` have columns that hold errors, too. Whether errors are plausible is checked once, on the
+        whole table.
         """
         names = getattr(self, "feature_names_in_", None)
         x, features = table, None if names is None else tuple(map(str, names))
@@ -323,12 +330,14 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             stated = X_err if X_err is not None or columns is not None else self.x_err
             if self.standardise and stated is not None and not isinstance(stated, RelativeError):
                 warn_of_scaled(name, found.x, standard_deviations(found.errors), features)
-        return found, Names(features=features, error_columns=columns)
+        if units is not None and columns is not None:
+            units = [unit for name, unit in zip(columns.columns, units, strict=True) if name in columns.features]
+        return found, Names(features, error_columns=columns, units=None if units is None else tuple(units))
 
     def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Errors, Any]:
         """New rows, their errors, and their labels."""
         v.check_same_labels(X, X_err=X_err)
-        X = plain("X", X)
+        X, X_err = inputs_at_predict(X, X_err, self.model_.names, self.n_features_in_)
         v.check_numeric("X", X)
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         x: Array = named(X, None, validate_data, self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")

@@ -18,11 +18,12 @@ from eiv import validation as v
 from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
 from eiv.estimators.base import above_zero, counting, named
+from eiv.estimators.carried import inputs_at_fit, labels_of
 from eiv.estimators.population import Population, for_population, warn_of_unlike
 from eiv.inputs import InputPrior, LearnedPrior
 from eiv.inputs.errors import StatedErrors
 from eiv.inputs.plausible import check_plausible_labels, warn_of_scaled
-from eiv.io.arrays import plain
+from eiv.io.measured import errors_in_units
 from eiv.likelihoods import Likelihood, NoiseRule
 from eiv.model import SAMPLERS
 from eiv.posteriors import WeightPosterior
@@ -374,7 +375,9 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         """
         from sklearn.metrics import r2_score  # noqa: PLC0415  (slow to import)
 
-        return float(r2_score(plain("y", y), self.predict(X, X_err=X_err), sample_weight=sample_weight))
+        check_is_fitted(self, "model_")
+        labels = labels_of(y, None, self.model_.names.output_units).y
+        return float(r2_score(labels, self.predict(X, X_err=X_err), sample_weight=sample_weight))
 
     @property
     def n_outputs_(self) -> int:
@@ -452,7 +455,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         self._check_arguments()
         self.__dict__.pop("model_", None)
         v.check_same_labels(X, X_err=X_err, y_err=y_err)
-        X, y, y_err = plain("X", X), plain("y", y), plain("y_err", y_err)
+        X, X_err, units = inputs_at_fit(X, X_err, self.x_err)
+        y, y_err, output_units = labels_of(y, y_err)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
         v.check_numeric("y", y)
@@ -470,18 +474,18 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             raise ValueError(f"y is constant{which if labels.shape[1] > 1 else ''}: there is nothing to fit.")
         v.check_spread("y", labels, output_names)
         y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape, output_names)[counted]
-        found, names = self._readings_at_fit(x, X_err, weights, is_part=is_part)
+        found, names = self._readings_at_fit(x, X_err, weights, units, is_part=is_part)
         if y_errors is not None and not is_part:
             check_plausible_labels(labels, y_errors, output_names)
             if self.standardise:
                 warn_of_scaled("y_err", labels, y_errors, output_names)
-        names = replace(names, outputs=output_names, has_columns=has_columns)
+        names = replace(names, outputs=output_names, has_columns=has_columns, output_units=output_units)
         return Table(found.x, found.errors, labels, y_errors, names, above_zero(weights), found.laws)
 
     def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, Array | None]:
         """Labels, `rows x n_y`, NaN in rows without one, and their known errors."""
         v.check_same_labels(X, y_err=y_err)
-        y, y_err = plain("y", y), plain("y_err", y_err)
+        y, y_err, _ = labels_of(y, y_err, self.model_.names.output_units)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("y", y)
         labels = named(X, y, np.asarray, y, dtype=np.float64)
@@ -522,7 +526,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         v.check_option("method", method, tuple(SAMPLERS))
         x, errors, index = self._check_rows(X, X_err)
         v.check_same_labels(X, y_err=y_err)
-        y_err = plain("y_err", y_err)
+        if y_err is not None:
+            y_err = errors_in_units("y_err", y_err, self.model_.names.output_units, self.model_.names.outputs)
         known = None if y_err is None else v.check_y_err(y_err, (len(x), self.n_outputs_), self.model_.names.outputs)
         n_draws = self._draws_for()
         with own_defaults():
