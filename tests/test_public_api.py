@@ -31,6 +31,7 @@ def test_the_public_names_are_these():
         "EiVRegressor",
         "FittedModel",
         "FlatPrior",
+        "InputQuantity",
         "LabelErrorWarning",
         "LearnedPrior",
         "MissedCurveWarning",
@@ -41,11 +42,13 @@ def test_the_public_names_are_these():
         "Repeats",
         "SuspiciousErrorWarning",
         "TrainingDivergedError",
+        "UncertaintyBudget",
         "UnlikeRowsWarning",
         "compare",
         "errors_from_repeats",
         "fit_splits",
         "relative",
+        "uncertainty_budgets",
     ]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from eiv.classifier import EiVClassifier
     from eiv.comparison import Comparison, compare
+    from eiv.estimators.gum import uncertainty_budgets
     from eiv.inputs import (
         FlatPrior,
         LearnedPrior,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from eiv.io.modelfile import ModelFileError
     from eiv.model import FittedModel
     from eiv.prediction.classes import ClassPrediction
+    from eiv.prediction.gum import InputQuantity, UncertaintyBudget
     from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
     from eiv.regressor import EiVRegressor, fit_splits
     from eiv.training import TrainingDivergedError
@@ -38,6 +40,7 @@ __all__ = [
     "EiVRegressor",
     "FittedModel",
     "FlatPrior",
+    "InputQuantity",
     "LabelErrorWarning",
     "LearnedPrior",
     "MissedCurveWarning",
@@ -48,11 +51,13 @@ __all__ = [
     "Repeats",
     "SuspiciousErrorWarning",
     "TrainingDivergedError",
+    "UncertaintyBudget",
     "UnlikeRowsWarning",
     "compare",
     "errors_from_repeats",
     "fit_splits",
     "relative",
+    "uncertainty_budgets",
 ]
 
 _HOMES = {
@@ -62,6 +67,7 @@ _HOMES = {
     "EiVRegressor": "eiv.regressor",
     "FittedModel": "eiv.model",
     "FlatPrior": "eiv.inputs",
+    "InputQuantity": "eiv.prediction.gum",
     "LabelErrorWarning": "eiv.prediction.result",
     "LearnedPrior": "eiv.inputs",
     "MissedCurveWarning": "eiv.training.neighbours",
@@ -72,11 +78,13 @@ _HOMES = {
     "Repeats": "eiv.inputs",
     "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
+    "UncertaintyBudget": "eiv.prediction.gum",
     "UnlikeRowsWarning": "eiv.prediction.result",
     "compare": "eiv.comparison",
     "errors_from_repeats": "eiv.inputs",
     "fit_splits": "eiv.regressor",
     "relative": "eiv.inputs",
+    "uncertainty_budgets": "eiv.estimators.gum",
 }
 
 
