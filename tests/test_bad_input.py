@@ -61,7 +61,7 @@ def spoiled(array, value):
         (lambda m: m.set_params(verbose="yes").fit(X, Y), "verbose must be True or False"),
         (
             lambda m: m.set_params(input_prior="uniform").fit(X, Y),
-            "input_prior must be 'flat', 'normal' or 'mixture', got 'uniform'",
+            "input_prior must be 'flat', 'normal' or 'mixture', or an input prior such as .*, got 'uniform'",
         ),
         (
             lambda m: m.set_params(posterior="laplace").fit(X, Y),
@@ -142,7 +142,7 @@ def test_predict_before_fit():
 
 
 def test_a_prior_without_posterior_is_refused():
-    with pytest.raises(TypeError, match="input_prior must be 'flat', 'normal', 'mixture' or an input prior"):
+    with pytest.raises(ValueError, match="input_prior must be 'flat', 'normal' or 'mixture', or an input prior"):
         EiVRegressor(input_prior=3, **FAST, recipe="paper").fit(X, Y)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from eiv.classifier import EiVClassifier
     from eiv.comparison import Comparison, compare
+    from eiv.estimators import ErrorScaler
     from eiv.estimators.gum import uncertainty_budgets
     from eiv.inputs import (
         FlatPrior,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from eiv.prediction.classes import ClassPrediction
     from eiv.prediction.gum import InputQuantity, UncertaintyBudget
     from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
+    from eiv.prediction.trueinputs import TrueInputs
     from eiv.regressor import EiVRegressor, fit_splits
     from eiv.training import TrainingDivergedError
     from eiv.training.neighbours import MissedCurveWarning
@@ -38,6 +40,7 @@ __all__ = [
     "Comparison",
     "EiVClassifier",
     "EiVRegressor",
+    "ErrorScaler",
     "FittedModel",
     "FlatPrior",
     "InputQuantity",
@@ -51,6 +54,7 @@ __all__ = [
     "Repeats",
     "SuspiciousErrorWarning",
     "TrainingDivergedError",
+    "TrueInputs",
     "UncertaintyBudget",
     "UnlikeRowsWarning",
     "compare",
@@ -65,6 +69,7 @@ _HOMES = {
     "Comparison": "eiv.comparison",
     "EiVClassifier": "eiv.classifier",
     "EiVRegressor": "eiv.regressor",
+    "ErrorScaler": "eiv.estimators",
     "FittedModel": "eiv.model",
     "FlatPrior": "eiv.inputs",
     "InputQuantity": "eiv.prediction.gum",
@@ -78,6 +83,7 @@ _HOMES = {
     "Repeats": "eiv.inputs",
     "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
+    "TrueInputs": "eiv.prediction.trueinputs",
     "UncertaintyBudget": "eiv.prediction.gum",
     "UnlikeRowsWarning": "eiv.prediction.result",
     "compare": "eiv.comparison",

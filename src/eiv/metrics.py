@@ -184,7 +184,7 @@ def interval_score(truth: ArrayLike, low: ArrayLike, high: ArrayLike, level: flo
 def calibration_curve(truth: ArrayLike, mean: ArrayLike, std: ArrayLike, levels: ArrayLike) -> Array:
     r"""The share of true values inside the central normal interval at each level, which should be that level.
 
-    .. math:: \frac1n \#\Big\{i : |t_i - m_i| \le \Phi^{-1}\big(\tfrac{1 + q}{2}\big) s_i\Big\}
+    .. math:: \frac1n \#\left\{i : |t_i - m_i| \le \Phi^{-1}\big(\tfrac{1 + q}{2}\big) s_i\right\}
 
     Args:
         truth: labels y, or the known g(zeta), any shape.

@@ -99,6 +99,15 @@ def test_masked_values_are_refused_and_others_taken(line):
     np.testing.assert_array_equal(unmasked, model.predict(X))
 
 
+def test_views_that_run_backwards_are_taken(line):
+    X, y = line
+    errors = np.linspace(0.05, 0.2, 40)[:, None]
+    backwards = EiVRegressor(**FAST).fit(X[::-1], y[::-1], X_err=errors[::-1])
+    copied = EiVRegressor(**FAST).fit(X[::-1].copy(), y[::-1].copy(), X_err=errors[::-1].copy())
+    found = backwards.predict_distribution(X[::-1], X_err=errors[::-1], y_err=y[::-1] ** 2)
+    np.testing.assert_array_equal(found.total, copied.predict_distribution(X, X_err=errors, y_err=y**2).total[::-1])
+
+
 def test_features_that_a_mapping_leaves_out_are_exact(two_columns):
     X, y = two_columns
     some = EiVRegressor({"a": 0.1}, **FAST).fit(X, y)

@@ -418,7 +418,8 @@ def test_errors_that_are_right_are_not_warned_about(recwarn):
 def test_derivatives_of_the_density_are_those_of_torch():
     random = torch.Generator().manual_seed(0)
     means, noise, y = (torch.rand(9, n, generator=random, dtype=F64).requires_grad_(n < 5) for n in (4, 2, 2))
-    assert torch.autograd.gradcheck(density_module._LogDensity.apply, (means, noise + 0.1, y.detach()))
+    for counts in (torch.ones(9, dtype=F64), 0.5 + 2 * torch.rand(9, generator=random, dtype=F64)):  # rows, and weights
+        assert torch.autograd.gradcheck(density_module._LogDensity.apply, (means, noise + 0.1, y.detach(), counts))
 
 
 def test_a_pool_has_the_mean_and_the_covariance_of_its_kernels(monkeypatch):
@@ -500,7 +501,7 @@ def trial(candidates, monkeypatch):
             return [candidates[kind, 1.0 if factor is None else factor]]
 
         def score(model, rows):
-            return choosing._Score(densities(model.settings, len(rows.x)), rmse(model.settings))
+            return choosing.Score(densities(model.settings, len(rows.x)), rmse(model.settings))
 
         monkeypatch.setattr(choosing, "_MOST_ROWS", 60)
         monkeypatch.setattr(choosing, "fit_stack", fake)

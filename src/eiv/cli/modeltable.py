@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from eiv import ClassPrediction, FittedModel, Prediction
+    from eiv import ClassPrediction, FittedModel, Prediction, TrueInputs
     from eiv.cli.data import Missing
     from eiv.cli.labelerrors import LabelErrors
     from eiv.io.tables import ErrorSpec, Source, TableRows
@@ -77,11 +77,12 @@ class ModelTable:
             columns = () if term.column is None else (term.column,)
             check_columns(source, columns, f"the error of {name!r}; another can be given with --x-err")
         outputs = output_names(header)
-        labels = _labels(source, outputs, target) if with_labels else ()
+        labelled = (str(header["notes"].get("target", "y")),) if model.has_classes else outputs
+        labels = _labels(source, labelled, target) if with_labels else ()
         if model.has_classes:
             if y_err is not None:
                 raise ValueError(f"--y-err {y_err}: {model_file} predicts classes, which have no error bars.")
-            return cls(model, header, source, features, outputs, spec, (), LabelErrors())
+            return cls(model, header, source, features, outputs, spec, labels, LabelErrors())
         known = LabelErrors.of(model_file, model, header["notes"], source, features, outputs, labels, y_err)
         return cls(model, header, source, features, outputs, spec, labels, known)
 
@@ -89,6 +90,15 @@ class ModelTable:
     def columns(self) -> tuple[str, ...]:
         """The columns that the model reads."""
         return (*self.features, *(self.spec.columns if self.spec else ()), *self.label_errors.columns)
+
+    @property
+    def noisy(self) -> tuple[str, ...]:
+        """The features that have an error."""
+        if self.spec is not None:
+            return self.spec.noisy
+        found = np.asarray(self.model.x_err)
+        errors = found if found.ndim == 1 else found.diagonal()
+        return tuple(name for name, error in zip(self.features, errors, strict=True) if error > 0)
 
     @property
     def words_on_factor(self) -> str:
@@ -160,6 +170,36 @@ class ModelTable:
         """The same for a model of classes."""
         with self._of(rows, good) as (X, errors):
             return self.model.predict_classes(X, errors)
+
+    def true_inputs(self, rows: TableRows, good: NDArray[np.bool_]) -> tuple[TrueInputs, NDArray[np.bool_]]:
+        """The true inputs of the good rows, and which of them have a label."""
+        y = self._observed(rows, good)
+        labelled: NDArray[np.bool_] = np.asarray(np.isfinite(y).all(1))
+        with self._of(rows, good) as (X, errors):
+            known = self.label_errors.values(rows, good)
+            y_err = None if known is None else np.where(labelled[:, None], known, 0.0)
+            found = self.model.true_inputs(X, errors, np.where(labelled[:, None], y, np.nan), y_err, keep_draws=True)
+            return found, labelled
+
+    def _observed(self, rows: TableRows, good: NDArray[np.bool_]) -> Array:
+        """The labels of the good rows, `good rows x n_y`, NaN where there is none; classes as zeros and ones."""
+        from eiv.cli.classes import labels_of  # noqa: PLC0415
+
+        if not self.labels:
+            return np.full((int(good.sum()), self.model.n_outputs), np.nan)
+        if not self.model.has_classes:
+            return np.column_stack([rows.numbers(name)[good] for name in self.labels])
+        classes, (column,) = self.model.names.classes.tolist(), self.labels  # type: ignore[union-attr]
+        values = labels_of(rows, column).values[good].tolist()
+        if unseen := [value for value in values if value is not None and value not in classes]:
+            raise ValueError(
+                f"{self.source.path}: column {column!r} holds {unseen[0]!r}, a class that the fit has not seen; it has "
+                f"seen {', '.join(map(repr, classes))}."
+            )
+        ones = np.eye(len(classes))
+        return np.array(
+            [np.full(len(classes), np.nan) if value is None else ones[classes.index(value)] for value in values]
+        )
 
     @contextlib.contextmanager
     def _of(self, rows: TableRows, good: NDArray[np.bool_]) -> Iterator[tuple[Array, Array]]:

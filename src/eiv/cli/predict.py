@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,7 +12,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from eiv.cli.app import app, check_output, console, errors, interruptible, printable, show_warning
+from eiv.cli.app import app, check_output, console, counting, interruptible, printable, show_warning
 
 if TYPE_CHECKING:
     from eiv import ClassPrediction, Prediction
@@ -102,7 +101,7 @@ def predict(  # noqa: PLR0913  (a command)
                 f"{data} has a column {clash[0]!r} already; use --prefix to give the new columns other names."
             )
         started, n_rows, n_empty, unlike = time.perf_counter(), 0, 0, UnlikeRows()
-        with TableWriter(out, source.text_format) as writer, _counting() as count:
+        with TableWriter(out, source.text_format) as writer, counting("predicting") as count:
             for rows, table, empty, found in predictor.tables():
                 known = predictor.table.numbers(rows) if writer.is_parquet else {}
                 writer.write(with_columns(rows.cells, known | {f"{prefix}{name}": table[name] for name in table}))
@@ -216,10 +215,3 @@ class ClassPredictor(Predictor):
     def _parts(self) -> list[str]:
         classes = self.table.header["outputs"]["classes"]["values"]
         return [f"P({name})" for name in classes] + ["predicted", "label", "aleatoric", "epistemic"]
-
-
-@contextlib.contextmanager
-def _counting() -> Iterator[Callable[[int], None]]:
-    """A function that shows on stderr how many rows are done."""
-    with errors.status("predicting") as status:
-        yield lambda n_rows: status.update(f"predicting: {n_rows:,} rows")

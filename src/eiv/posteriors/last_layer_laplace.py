@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from eiv.engine import memory
+from eiv.engine.cosines import CosineStack
 from eiv.engine.pooling import beside
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
-from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
+from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
-from eiv.networks.cosine import CosineStack
 from eiv.posteriors.base import PointPosterior, ThetaVariance, WeightDraw
 from eiv.posteriors.directions import Directions
 
@@ -126,14 +126,13 @@ class LastLayerLaplace(PointPosterior):
         chosen = torch.arange(0, y.shape[1], stride, device=y.device)
         information = torch.zeros((), dtype=torch.float64, device=y.device)
         for some in chosen.split(max(1, memory.INFORMATION_PASS // (max(self.stack.width, self.n_weights) * n_zeta))):
-            taken = rows.inputs.take(some.expand(len(y), -1)).to(y.device, exact.stack.dtype)
-            known = None if rows.y_err is None else rows.y_err[:, some].to(exact.stack.dtype)
+            taken = _in_dtype(rows.take(some.expand(len(y), -1)), exact.stack.dtype)
             information = information + (
-                exact._information(taken.mean, likelihood, known)
+                exact._information(taken, likelihood)
                 if draws is None
-                else exact._simulated_information(taken, likelihood, known, draws, streams, -(-_LABELS // len(chosen)))
+                else exact._simulated_information(taken, likelihood, draws, streams, -(-_LABELS // len(chosen)))
             )
-        values, vectors = torch.linalg.eigh(information * (y.shape[1] / len(chosen)))
+        values, vectors = torch.linalg.eigh(information * _times_as_many(rows, chosen))
         # Rounding and the scatter of drawn zetas can make eigenvalues negative.
         precisions = values.clamp_min(0) + 2 * self.penalties.unsqueeze(1)
         precisions = torch.maximum(precisions, _LEAST_PRECISION * precisions.amax(1, keepdim=True))
@@ -255,24 +254,21 @@ class LastLayerLaplace(PointPosterior):
         outputs = torch.eye(hidden.shape[2], dtype=last.dtype, device=last.device)
         return torch.cat([torch.einsum("jk,srq->srjkq", outputs, last).flatten(3), hidden], dim=3)
 
-    def _information(self, x: Tensor, likelihood: Likelihood, y_err: Tensor | None) -> Tensor:
-        """The Fisher information in rows with exact inputs `S x B x n_x`, in float64: `S x n_w x n_w`."""
-        features = self._features(x.unsqueeze(1))
+    def _information(self, rows: Rows, likelihood: Likelihood) -> Tensor:
+        """The Fisher information in rows with exact inputs, in float64: `S x n_w x n_w`."""
+        features = self._features(rows.inputs.mean.unsqueeze(1))
         f = torch.matmul(features.last, self._head().mT).squeeze(1)
-        scaled = likelihood.whitened(self._slopes_by_output(features).double(), f, y_err)
+        scaled = likelihood.whitened(self._slopes_by_output(features).double(), f, rows.y_err)
+        if rows.weights is not None:
+            scaled = scaled * rows.weights.double().sqrt()[..., None, None]
         found: Tensor = torch.einsum("sbjp,sbjq->spq", scaled, scaled)
         return found
 
     def _simulated_information(
-        self,
-        inputs: ZetaPosterior,
-        likelihood: Likelihood,
-        y_err: Tensor | None,
-        draws: ZetaDraws,
-        streams: Streams,
-        least_labels: int,
+        self, rows: Rows, likelihood: Likelihood, draws: ZetaDraws, streams: Streams, least_labels: int
     ) -> Tensor:
         """The Fisher information in rows with uncertain inputs, from labels that are drawn: `S x n_w x n_w`."""
+        inputs, _, y_err, counts = rows
         n_rows, n_labels = inputs.mean.shape[1], max(_LEAST_LABELS, least_labels)
         own = inputs.draw(streams.normal(n_rows, n_labels, inputs.n_base).to(inputs.mean.dtype))
         f = super().evaluate({}, own)  # S x B x labels x n_y
@@ -287,7 +283,8 @@ class LastLayerLaplace(PointPosterior):
         found = torch.zeros((), dtype=torch.float64, device=f.device)
         for i in range(n_labels):
             scores = [self._scores(features, labels[:, :, i], likelihood, y_err, rule).double() for features in sets]
-            product = scores[0].mT @ scores[-1]
+            first = scores[0] if counts is None else scores[0] * counts.double().unsqueeze(2)
+            product = first.mT @ scores[-1]
             found = found + (product + product.mT) / (2 * n_labels)
         return found
 
@@ -319,7 +316,11 @@ class LastLayerLaplace(PointPosterior):
         """f(zeta) after `moves` of the weights, `S x D x n_w`; `zeta` is `S x D x R x n_x` or `S x 1 x R x n_x`."""
         last, hidden = self._features(zeta)
         of_last, of_hidden = moves.split([self.n_head_weights, hidden.shape[4]], dim=2)
-        f = torch.matmul(last, (self._head() + of_last.unflatten(2, (-1, last.shape[3]))).mT)
+        heads = self._head() + of_last.unflatten(2, (-1, last.shape[3]))  # S x D x n_y x (h + 1)
+        if last.shape[1] == 1 and not hidden.shape[4]:  # one product for all draws
+            f = (last.squeeze(1) @ heads.flatten(1, 2).mT).unflatten(2, heads.shape[1:3]).transpose(1, 2)
+        else:
+            f = torch.matmul(last, heads.mT)
         axes = "sdrjm" if hidden.shape[1] == f.shape[1] else "sarjm"  # the axis a is one long
         found: Tensor = f + torch.einsum(f"{axes},sdm->sdrj", hidden, of_hidden)
         return found
@@ -380,3 +381,17 @@ class LastLayerLaplace(PointPosterior):
             f"posterior: Laplace's approximation needs a network with a linear last layer, but {problem}. Choose "
             "another posterior: 'ensemble', 'swag' and 'mean_field' take any module."
         )
+
+
+def _in_dtype(rows: Rows, dtype: torch.dtype) -> Rows:
+    """The rows with inputs and known errors in another dtype."""
+    known = None if rows.y_err is None else rows.y_err.to(dtype)
+    return rows._replace(inputs=rows.inputs.to(rows.y.device, dtype), y_err=known)
+
+
+def _times_as_many(rows: Rows, chosen: Tensor) -> float | Tensor:
+    """How many times as many rows there are as are chosen, by their weights: a number, or `S x 1 x 1`."""
+    if rows.weights is None:
+        return rows.y.shape[1] / len(chosen)
+    weights = rows.weights.double()
+    return (weights.sum(1) / weights[:, chosen].sum(1))[:, None, None]

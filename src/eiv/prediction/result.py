@@ -140,6 +140,53 @@ class Prediction:
         """The standard deviation of a label, eq. (total_unc)."""
         return np.hypot(self.std, self.noise)
 
+    @property
+    def noise_covariance(self) -> Array:
+        r"""The covariance of the noise of several outputs, `rows x n_y x n_y`; its diagonal is the square of `noise`.
+
+        Examples:
+            >>> from eiv.likelihoods import NormalLabels
+            >>> labels = NormalLabels(np.array([[1.0, 2.0]]), np.array([[1.0, 0.5], [0.5, 1.0]]))
+            >>> nothing = np.zeros((1, 2))
+            >>> Prediction(nothing, nothing, nothing, labels.std, labels=labels).noise_covariance
+            array([[[1., 1.],
+                    [1., 4.]]])
+
+        """
+        return self._known_labels().covariance
+
+    def covariance(self, of: Of = "function") -> Array:
+        r"""The covariance of several outputs of a row, of f(zeta) or of labels.
+
+        .. math:: \mathrm{Cov}(f_j, f_k) = u_j u_k \, \mathrm{corr}(f_j, f_k), \qquad
+                  \mathrm{Cov}(y) = \mathrm{Cov}(f) + \mathrm{noise\_covariance}
+
+        Correlations are those of the draws, which have the same theta and zeta in all outputs. The diagonal is the
+        square of `std`, or of `total`.
+
+        Args:
+            of: "function" for f(zeta), "label" for measured y.
+
+        Returns:
+            `rows x n_y x n_y`.
+
+        Examples:
+            >>> draws = np.array([[[1.0, 2.0]], [[-1.0, -2.0]]])
+            >>> p = Prediction(np.zeros((1, 2)), np.array([[1.0, 2.0]]), np.zeros((1, 2)), np.zeros((1, 2)), draws)
+            >>> p.covariance()
+            array([[[1., 2.],
+                    [2., 4.]]])
+
+        """
+        self._check_of(of)
+        draws = self._kept_draws().reshape(len(self._kept_draws()), len(self), -1).astype(float)
+        off = draws - draws.mean(0)
+        spread = np.sqrt(np.mean(off**2, axis=0))
+        with np.errstate(divide="ignore"):
+            unit = np.where(spread > 0, self._columns(self.std) / spread, 0.0)
+        found: Array = np.einsum("drj,drk->rjk", off, off) / len(draws) * unit[:, :, None] * unit[:, None, :]
+        return found if of == "function" else found + self.noise_covariance
+
     def __len__(self) -> int:
         return len(self.mean)
 

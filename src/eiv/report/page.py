@@ -15,6 +15,7 @@ from eiv.extras import needs
 from eiv.report import sections
 from eiv.report.contributions import Budget
 from eiv.report.curves import curves
+from eiv.report.joint import Joint, joint_section
 from eiv.report.labels import Comparison
 from eiv.report.pages import Cell, HtmlTable, Section, write_page
 from eiv.report.provenance import header_lines, held_out_scores, output_names, settings_of, words_on_factor
@@ -94,6 +95,8 @@ def _sections(
             found.append(sections.residuals_section(output, output.labels))
         found.append(sections.budget_section(output, where))
         parts += found if len(outputs) == 1 else [_named(section, i, output.name) for section in found]
+    if len(outputs) > 1:
+        parts.append(joint_section(Joint.of(model, tuple(output.name for output in outputs), sample)))
     if sample is not None:
         parts.append(sections.ranges_section(outputs, sample, model))
     return [*parts, sections.training_section(model)]

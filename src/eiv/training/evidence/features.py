@@ -52,9 +52,9 @@ class Inputs:
         return roots @ roots.mT
 
     @cached_property
-    def widths(self) -> Tensor:
-        """The root mean square over the rows of the standard deviation of each noisy feature, `m`."""
-        return self.zeta.std[:, self.noisy].square().mean(0).sqrt()
+    def variances(self) -> Tensor:
+        """Of each noisy feature given x, `rows x m`."""
+        return self.zeta.std[:, self.noisy].square()
 
     @cached_property
     def centres(self) -> Tensor:
