@@ -71,12 +71,23 @@ def test_a_learned_prior_makes_the_input_more_certain():
     assert quantity.value == pytest.approx(X.mean() + spread / X.var() * (2.0 - X.mean()), rel=0.02)
 
 
+def test_errors_may_be_columns_of_the_inputs(plane):
+    _, X = plane
+    table = X[["a", "b"]].assign(a_err=np.linspace(0.1, 0.4, 200))
+    model = EiVRegressor({"a": "a_err"}, epochs=1, hidden_units=4, recipe="paper", input_prior="flat")
+    (budget,) = uncertainty_budgets(model.fit(table, X["a"]), table[199:])
+    assert [each.name for each in budget.quantities] == ["a", "b", "fit"]
+    assert budget.quantities[0].std == pytest.approx(0.4)
+
+
 def test_wrong_arguments_are_named(plane):
     model, X = plane
     with pytest.raises(ValueError, match="dof must be of a, b, c, fit, noise; got d"):
         uncertainty_budgets(model, X[:1], dof={"d": 3})
+    with pytest.raises(ValueError, match="X must have the columns a, b, c, got b, a, c"):
+        uncertainty_budgets(model, X[["b", "a", "c"]])
     with pytest.raises(ValueError, match=r"X must have shape \(rows, 3\), got \(1, 2\)"):
-        uncertainty_budgets(model, X.iloc[:1, :2])
+        uncertainty_budgets(model, X.iloc[:1, :2].to_numpy())
     with pytest.raises(ValueError, match="of must be 'function' or 'label'"):
         uncertainty_budgets(model, X[:1], of="all")
     two = EiVRegressor(0.1, epochs=1, hidden_units=4, recipe="paper").fit(X, np.ones((200, 2)) * X[["a"]].to_numpy())

@@ -117,3 +117,19 @@ def test_intervals_of_mapie_on_top_of_ours():
     np.testing.assert_allclose(intervals[:, 1, 0] - mean, width)
     covered = np.mean((intervals[:, 0, 0] <= y[400:]) & (y[400:] <= intervals[:, 1, 0]))
     assert abs(covered - 0.9) < 4 * np.hypot(0.021, 0.0095)
+
+
+def test_intervals_of_mapie_with_an_error_for_each_row():
+    """The errors travel as a column of X, and rows with large ones are predicted as such."""
+    mapie = pytest.importorskip("mapie.regression")
+    random = np.random.default_rng(0)
+    zeta, X_err = random.normal(size=200), random.uniform(0.05, 0.5, 200)
+    X = pd.DataFrame({"a": zeta + X_err * random.normal(size=200), "a_err": X_err})
+    y = 2 * zeta + 0.1 * random.normal(size=200)
+    model = EiVRegressor({"a": "a_err"}, network="cosine", hidden_units=16, random_state=0).fit(X[:100], y[:100])
+    conformal = mapie.SplitConformalRegressor(model, confidence_level=0.9, prefit=True).conformalize(X[100:], y[100:])
+    mean, intervals = conformal.predict_interval(X[:50])
+    np.testing.assert_allclose(mean, model.predict(X[["a"]][:50].assign(a_err=X_err[:50])))
+    residuals = np.sort(np.abs(y[100:] - model.predict(X[100:])))
+    np.testing.assert_allclose(intervals[:, 1, 0] - mean, residuals[int(np.ceil(101 * 0.9)) - 1])
+    assert not np.allclose(mean, model.predict(X[:50].assign(a_err=0.3)))

@@ -72,10 +72,7 @@ def uncertainty_budgets(
     unknown = [name for name in known if name not in (*names, "fit", "noise")]
     if unknown:
         raise ValueError(f"dof must be of {', '.join((*names, 'fit', 'noise'))}; got {', '.join(map(str, unknown))}.")
-    x = np.asarray(X, dtype=float)
-    if x.ndim != 2 or x.shape[1] != fitted.n_features:
-        raise ValueError(f"X must have shape (rows, {fitted.n_features}), got {x.shape}.")
-    errors = fitted.errors_of(X_err, len(x))
+    x, errors = _rows(fitted, X, X_err)
     known_y = None if y_err is None else check_y_err(y_err, (len(x), 1), fitted.names.outputs)
     p = fitted.predict(x, errors, known_y, keep_draws=False)
     mean, aleatoric, epistemic, noise = (np.ravel(v) for v in (p.mean, p.aleatoric, p.epistemic, p.noise))
@@ -95,6 +92,19 @@ def uncertainty_budgets(
         name = "y" if outputs is None else outputs[0]
         found.append(UncertaintyBudget(name, float(mean[r]), tuple(quantities), remainder, level))
     return found
+
+
+def _rows(model: FittedModel, X: Any, X_err: Any) -> tuple[Array, Array]:
+    """The features of some rows, `rows x n_x`, and their errors, checked."""
+    expected, columns = model.names.columns, model.names.error_columns
+    if expected is not None and hasattr(X, "columns") and list(map(str, X.columns)) != list(expected):
+        raise ValueError(f"X must have the columns {', '.join(expected)}, got {', '.join(map(str, X.columns))}.")
+    x = np.asarray(X, dtype=float)
+    n_columns = model.n_features if columns is None else len(columns.columns)
+    if x.ndim != 2 or x.shape[1] != n_columns:
+        raise ValueError(f"X must have shape (rows, {n_columns}), got {x.shape}.")
+    x, errors = (x, None) if columns is None else columns.split(x)
+    return x, model.errors_of(X_err, len(x)) if X_err is not None or errors is None else errors
 
 
 def _slopes(model: FittedModel, centre: Array, steps: Array) -> Array:
