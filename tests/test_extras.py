@@ -16,8 +16,20 @@ from eiv.extras import MissingExtraError, is_installed, needs
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-OTHERS = ("parquet", "excel", "onnx", "odr", "datasets")
-NOT_CORE = ("typer", "rich", "jinja2", "matplotlib", "pyarrow", "openpyxl", "onnx", "onnxruntime", "odrpack")
+OTHERS = ("parquet", "excel", "onnx", "odr", "qp", "arviz", "datasets")
+NOT_CORE = (
+    "typer",
+    "rich",
+    "jinja2",
+    "matplotlib",
+    "pyarrow",
+    "openpyxl",
+    "onnx",
+    "onnxruntime",
+    "odrpack",
+    "qp",
+    "arviz",
+)
 
 with_all = pytest.mark.skipif(
     not all(map(is_installed, NOT_CORE)), reason="needs the extras, to take some of them away"
@@ -98,6 +110,8 @@ found = {
     "workbook": sentence(workbook),
     "tables": sentence(tables),
     "odr": sentence(odr),
+    "qp": sentence(lambda: p.to_qp()),
+    "arviz": sentence(lambda: p.to_arviz()),
     "experiments": sentence(experiments),
     "left": sorted(path.name for path in folder.iterdir()),
     "loaded": sorted({packages} & set(sys.modules)),
@@ -112,6 +126,8 @@ SENTENCES = {
     "workbook": 'An Excel workbook needs openpyxl, which is missing: pip install "eiv[datasets]"',
     "tables": 'eiv.io.tables needs pyarrow, which is missing: pip install "eiv[parquet]"',
     "odr": 'Orthogonal distance regression needs odrpack, which is missing: pip install "eiv[odr]"',
+    "qp": 'Prediction.to_qp needs qp, which is missing: pip install "eiv[qp]"',
+    "arviz": 'Prediction.to_arviz needs arviz, which is missing: pip install "eiv[arviz]"',
     "experiments": 'eiv.experiments needs rich, which is missing: pip install "eiv[cli]"',
 }
 
@@ -221,9 +237,14 @@ def test_each_extra_works_without_the_others(extra):
     ended = run_without(hidden, TRY + CORE.replace("{packages}", repr(hidden)))
     assert ended.returncode == 0, ended.stderr
     found = json.loads(ended.stdout.splitlines()[-1])
-    works = {"report": {"figure", "page"}, "parquet": {"tables"}, "onnx": {"onnx"}, "odr": {"odr"}}.get(
-        extra, {"workbook"}
-    )
+    works = {
+        "report": {"figure", "page"},
+        "parquet": {"tables"},
+        "onnx": {"onnx"},
+        "odr": {"odr"},
+        "qp": {"qp"},
+        "arviz": {"arviz"},
+    }.get(extra, {"workbook"})
     assert {name for name in SENTENCES if found[name] == SENTENCES[name]} == set(SENTENCES) - works
     assert {found[name] for name in works} <= {"it works", "BadZipFile"}  # the latter from openpyxl itself
     assert found["loaded"] == []
@@ -244,7 +265,9 @@ def packages_of(extra):
     for requirement in EXTRAS[extra]:
         own = re.fullmatch(r"eiv\[(.*)\]", requirement)
         names |= (
-            set().union(*map(packages_of, own[1].split(","))) if own else {re.match(r"[\w-]+", requirement)[0].lower()}
+            set().union(*map(packages_of, own[1].split(",")))
+            if own
+            else {re.match(r"[\w-]+", requirement)[0].lower().removesuffix("-prob")}  # qp-prob is imported as qp
         )
     return names
 

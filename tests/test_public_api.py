@@ -33,6 +33,7 @@ def test_the_public_names_are_these():
         "ErrorScaler",
         "FittedModel",
         "FlatPrior",
+        "InputQuantity",
         "LabelErrorWarning",
         "LearnedPrior",
         "LostPrecisionWarning",
@@ -45,6 +46,7 @@ def test_the_public_names_are_these():
         "SuspiciousErrorWarning",
         "TrainingDivergedError",
         "TrueInputs",
+        "UncertaintyBudget",
         "UnlikeRowsWarning",
         "censored",
         "compare",
@@ -58,6 +60,7 @@ def test_the_public_names_are_these():
         "split_normal",
         "student_t",
         "triangular",
+        "uncertainty_budgets",
     ]
 
 

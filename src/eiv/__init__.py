@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from eiv.classifier import EiVClassifier
     from eiv.comparison import Comparison, compare
     from eiv.estimators import ErrorScaler
+    from eiv.estimators.gum import uncertainty_budgets
     from eiv.inputs import (
         ErrorLaw,
         FlatPrior,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from eiv.io.modelfile import ModelFileError
     from eiv.model import FittedModel
     from eiv.prediction.classes import ClassPrediction
+    from eiv.prediction.gum import InputQuantity, UncertaintyBudget
     from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
     from eiv.prediction.trueinputs import TrueInputs
     from eiv.regressor import EiVRegressor, fit_splits
@@ -52,6 +54,7 @@ __all__ = [
     "ErrorScaler",
     "FittedModel",
     "FlatPrior",
+    "InputQuantity",
     "LabelErrorWarning",
     "LearnedPrior",
     "LostPrecisionWarning",
@@ -64,6 +67,7 @@ __all__ = [
     "SuspiciousErrorWarning",
     "TrainingDivergedError",
     "TrueInputs",
+    "UncertaintyBudget",
     "UnlikeRowsWarning",
     "censored",
     "compare",
@@ -77,6 +81,7 @@ __all__ = [
     "split_normal",
     "student_t",
     "triangular",
+    "uncertainty_budgets",
 ]
 
 _HOMES = {
@@ -88,6 +93,7 @@ _HOMES = {
     "ErrorScaler": "eiv.estimators",
     "FittedModel": "eiv.model",
     "FlatPrior": "eiv.inputs",
+    "InputQuantity": "eiv.prediction.gum",
     "LabelErrorWarning": "eiv.prediction.result",
     "LearnedPrior": "eiv.inputs",
     "LostPrecisionWarning": "eiv.inputs",
@@ -100,6 +106,7 @@ _HOMES = {
     "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
     "TrueInputs": "eiv.prediction.trueinputs",
+    "UncertaintyBudget": "eiv.prediction.gum",
     "UnlikeRowsWarning": "eiv.prediction.result",
     "censored": "eiv.inputs",
     "compare": "eiv.comparison",
@@ -113,6 +120,7 @@ _HOMES = {
     "split_normal": "eiv.inputs",
     "student_t": "eiv.inputs",
     "triangular": "eiv.inputs",
+    "uncertainty_budgets": "eiv.estimators.gum",
 }
 
 

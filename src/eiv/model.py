@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -46,6 +47,7 @@ SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
     "literal": LiteralSampler,
 }
 _BUDGET_THETAS = 20  # of a network, for the budget of an entropy: it takes 1,024 zetas of a row for each input
+_MOST_SHOWN = 20  # inputs in a notebook
 _OFF_ONE = 1e-9  # the tolerance of the sum of the shares: above rounding, and too small to show in a prediction
 
 
@@ -208,6 +210,28 @@ class FittedModel:
     def has_classes(self) -> bool:
         """Whether labels are classes."""
         return self.names.classes is not None
+
+    def _repr_html_(self) -> str:
+        """What the model predicts from what, and how, in notebooks."""
+        features = self.names.features or tuple(f"x{i}" for i in range(self.n_features))
+        quantiles, errors = self.record.x_quantiles, self.record.x_err_median
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{quantiles[0, i]:.4g} to {quantiles[-1, i]:.4g}</td>"
+            f"<td>{errors[i]:.4g}</td></tr>"
+            for i, name in enumerate(features[:_MOST_SHOWN])
+        )
+        more = f"<p>and {len(features) - _MOST_SHOWN} more inputs</p>" if len(features) > _MOST_SHOWN else ""
+        words = {
+            "predicts": ", ".join(self.names.outputs or ("y",)) + (" (classes)" if self.has_classes else ""),
+            "network": f"{self.settings.network}, pool of {self.n_networks}",
+            "weight posterior": type(self.posterior).__name__,
+            "input prior": type(self.input_prior).__name__,
+            "labels scatter by": self.likelihood.describe(self.y_scaler.scale, self.pool),
+            "stated errors times": f"{self.settings.x_err_factor:g}",
+        }
+        facts = "".join(f"<tr><td>{name}</td><td>{html.escape(text)}</td></tr>" for name, text in words.items() if text)
+        heading = "<tr><th>input</th><th>training rows</th><th>median error</th></tr>"
+        return f"<div><p><b>FittedModel</b></p><table>{facts}</table><table>{heading}{rows}</table>{more}</div>"
 
     def with_draws(self, n_theta: int | None = None, n_zeta: int | None = None) -> FittedModel:
         """The same model with other numbers of draws in its predictions; None leaves a number as it is."""
@@ -447,6 +471,22 @@ class FittedModel:
         noise = random.standard_normal((len(x), n_draws, zeta.n_base))
         drawn: Array = zeta.draw(torch.from_numpy(noise)).transpose(0, 1).numpy()
         return drawn
+
+    def zeta_moments(self, x: Array, errors: Errors) -> tuple[Array, Array]:
+        """The mean and the standard deviation of the true inputs given the measured ones, in the units of X.
+
+        Args:
+            x: `rows x n_x`.
+            errors: the stated errors of x, in a form of `eiv.inputs.errors`.
+
+        Returns:
+            Two arrays `rows x n_x`.
+
+        """
+        taken = times(errors, self.settings.x_err_factor)
+        zeta = checked_zetas(self._prior, x, taken)
+        variances = zeta.covariance.diagonal(dim1=-2, dim2=-1)
+        return zeta.mean.expand(x.shape).numpy(), np.sqrt(variances.expand(x.shape).numpy())
 
     def _sampled(
         self, x: Array, errors: Errors, sampler: FunctionSampler, posterior: WeightPosterior, keep: bool

@@ -21,7 +21,7 @@ from eiv.estimators.base import above_zero, counting, named
 from eiv.estimators.carried import inputs_at_fit
 from eiv.estimators.population import Population, for_population, warn_of_unlike
 from eiv.inputs import InputPrior, LearnedPrior
-from eiv.inputs.errors import StatedErrors
+from eiv.inputs.stated import StatedErrors
 from eiv.io.arrays import plain
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import ClassPrediction

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from eiv.inputs.mixed import Errors, MixedErrors
 from eiv.validation import in_feature_order
@@ -46,10 +46,6 @@ class RelativeError:
         if shares.ndim == 3:
             raise ValueError(f"relative must be a number or {len(spread)} values, got a matrix.")
         return shares * spread
-
-
-StatedErrors = ArrayLike | Mapping[str, float | str] | RelativeError | None
-"""What `x_err` takes: numbers in many forms, those by name, or names of columns of X that hold them."""
 
 
 def relative(share: Any) -> RelativeError:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from eiv.inputs.errors import RelativeError, check_x_err, named_errors
 from eiv.inputs.laws import Censored, ErrorLaw, Growing, NormalLaw, Rectangular, SplitNormal
@@ -15,10 +15,12 @@ from eiv.io.arrays import plain
 from eiv.io.notation import FORMS, Stated, read_error
 from eiv.validation import check_unmasked, listed_names
 
-__all__ = ["Readings", "laws_of"]
+__all__ = ["Readings", "laws_of", "stated_errors"]
 
 Array = NDArray[np.float64]
 Laws = tuple[ErrorLaw, ...]
+StatedErrors = ArrayLike | RelativeError | ErrorLaw | Mapping[str, Any] | Sequence[Any] | None
+"""What `x_err` takes: numbers in many forms, laws and texts, those by name, or columns of X that hold errors."""
 MISSING_HINT = (
     "missing='integrate', an argument of the estimator, takes such a true value from the learned prior given the other "
     "columns; else drop or fill these rows."
@@ -110,6 +112,28 @@ class Readings(NamedTuple):
             laws = tuple(NormalLaw(float(std)) for std in np.ravel(self.errors))
         errors = MixedErrors.with_missing(self.errors, gaps, spread)
         return Readings(np.where(gaps, middle, self.x), errors, laws)
+
+
+def stated_errors(
+    name: str,
+    given: Any,
+    x: Array,
+    feature_names: Sequence[str] | None,
+    *,
+    spread: Array | None = None,
+    by_row: bool = False,
+) -> Array:
+    """Standard deviations or covariances of what a user states, whatever its law: for methods that know no other.
+
+    The arguments are those of `Readings.of`.
+
+    Examples:
+        >>> stated_errors("x_err", "±0.6", np.zeros((3, 1)), None).round(3)
+        array([[0.346]])
+
+    """
+    errors = Readings.of(name, given, x, feature_names, spread=spread, by_row=by_row).errors
+    return errors.std if isinstance(errors, MixedErrors) else errors
 
 
 def states_laws(given: Any) -> bool:

@@ -21,8 +21,8 @@ from eiv.estimators.base import above_zero, counting, named
 from eiv.estimators.carried import inputs_at_fit, labels_of
 from eiv.estimators.population import Population, for_population, warn_of_unlike
 from eiv.inputs import InputPrior, LearnedPrior
-from eiv.inputs.errors import StatedErrors
 from eiv.inputs.plausible import check_plausible_labels, warn_of_scaled
+from eiv.inputs.stated import StatedErrors
 from eiv.io.measured import errors_in_units
 from eiv.likelihoods import Likelihood, NoiseRule
 from eiv.model import SAMPLERS
