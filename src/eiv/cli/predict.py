@@ -26,7 +26,7 @@ _OF_ROWS = ("likeness", "unlike")
 @app.command()
 def predict(  # noqa: PLR0913  (a command)
     model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
-    data: Annotated[Path, typer.Argument(help="The new rows: CSV, Parquet or Excel (.xlsx).")],
+    data: Annotated[Path, typer.Argument(help="The new rows: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="OUT", help="The table to write: .csv, .csv.gz, .parquet.")
     ],

@@ -15,7 +15,7 @@ from eiv.engine.stable import log_mean_exp
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods.noise import Squares, squares_of, unless_unseen_disagree
-from eiv.likelihoods.tails import Bends, bends
+from eiv.likelihoods.tails import MIXTURE_NODES, Bends, bends
 
 if TYPE_CHECKING:
     from eiv.posteriors import WeightPosterior
@@ -30,7 +30,6 @@ _STRIDE = 0.7  # the most that log s and log nu move in one step, as for sigma_y
 _CLOSE = 1e-3  # a step of the logarithms that is not worth another one
 _LEAST_BEND = 1e-4  # of the bound, below which a step would be longer than it is believed
 _SYMMETRIC, _FIRST, _SECOND = [0, 1, 1, 2], [0, 0, 1], [0, 1, 1]  # places in a matrix of two
-_NODES = 33  # of the mixture that stands for t with known errors
 
 
 class TailFit(NamedTuple):
@@ -123,7 +122,7 @@ class _Look:
     def of(cls, rows: Squares, at: Tensor) -> _Look:
         squares, errors, quadrature, size, _, counts = rows
         scale, nu = (each[:, None, None] for each in at.exp().unbind(-1))
-        n_values = squares[0, 0].numel() * (1 if errors is None else _NODES)
+        n_values = squares[0, 0].numel() * (1 if errors is None else MIXTURE_NODES)
         at_once, found = max(1, memory.TRAINING_PASS // n_values), []
         for start in range(0, squares.shape[1], at_once):
             part = slice(start, start + at_once)

@@ -12,7 +12,7 @@ from torch import nn
 
 from eiv import validation as v
 from eiv.engine.products import PRECISIONS
-from eiv.inputs import PRIORS, ZETA_DRAWS
+from eiv.inputs import MOVED_ZETAS, PRIORS, ZETA_DRAWS
 from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
 from eiv.posteriors import FAMILIES, WeightPosterior
 
@@ -116,6 +116,12 @@ class Settings:
         paper="flat",
         default="mixture",
     )
+    missing: str = fixed(
+        v.option("refuse", "integrate"),
+        'what NaN in X means: "refuse" (the default), an error; or "integrate", a reading that is missing, whose true '
+        "value is integrated over the learned prior given the other columns.",
+        "refuse",
+    )
     x_err_factor: float = of_recipe(
         v.either(v.option("auto"), v.real(0)),
         "what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to ignore them, or "
@@ -125,13 +131,14 @@ class Settings:
         default="auto",
     )
     zeta_draws: str = of_recipe(
-        v.option("auto", *ZETA_DRAWS),
+        v.option("auto", *ZETA_DRAWS, *MOVED_ZETAS),
         'how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified", '
         '"sobol", "informed" (those of `n_zeta` candidates that explain y), "gauss_hermite" (`n_zeta` nodes '
         'along each noisy feature, for at most three of them), "interpolated" (for one noisy feature: f is taken as '
-        'straight between `n_zeta` nodes), or "auto" (the default): "interpolated" for one noisy feature, else '
-        '"informed"; see `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are '
-        "matched.",
+        'straight between `n_zeta` nodes), "profile" or "laplace" (the true input of each row is moved with the '
+        'weights; for a flat or normal `input_prior`), or "auto" (the default): "interpolated" for one noisy feature, '
+        'else "informed"; see `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or '
+        "are matched.",
         paper="monte_carlo",
         default="auto",
     )
