@@ -216,6 +216,8 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         Whether errors are plausible is asked of the whole table once, not again of a part of it.
         """
         features = getattr(self, "feature_names_in_", None)
+        if not np.isnan(x).any():
+            v.check_spread("X", x, features)
         empty = np.flatnonzero(np.isnan(x).all(0))
         if len(empty):
             label = empty[0] if features is None else repr(str(features[empty[0]]))
@@ -226,7 +228,7 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         found = Readings.of(name, given, x, features, by_row=X_err is not None)
         if np.isnan(found.x).any():
             found = found.without_gaps(self.missing, np.nanstd(found.x, 0), np.nanmean(found.x, 0), features)
-        v.check_spread("X", found.x, features)
+            v.check_spread("X", found.x, features)
         if not is_part:
             name, taken = self._taken(name, found.errors)
             classical = self.error_model == "classical"
