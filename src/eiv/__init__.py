@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from eiv.classifier import EiVClassifier
+    from eiv.comparison import Comparison, compare
+    from eiv.estimators import ErrorScaler
     from eiv.inputs import (
         ErrorLaw,
         FlatPrior,
         LearnedPrior,
+        LostPrecisionWarning,
         MixturePrior,
         NormalPrior,
         Repeats,
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from eiv.model import FittedModel
     from eiv.prediction.classes import ClassPrediction
     from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
+    from eiv.prediction.trueinputs import TrueInputs
     from eiv.regressor import EiVRegressor, fit_splits
     from eiv.training import TrainingDivergedError
     from eiv.training.neighbours import MissedCurveWarning
@@ -41,13 +45,16 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ClassPrediction",
+    "Comparison",
     "EiVClassifier",
     "EiVRegressor",
     "ErrorLaw",
+    "ErrorScaler",
     "FittedModel",
     "FlatPrior",
     "LabelErrorWarning",
     "LearnedPrior",
+    "LostPrecisionWarning",
     "MissedCurveWarning",
     "MixturePrior",
     "ModelFileError",
@@ -56,8 +63,10 @@ __all__ = [
     "Repeats",
     "SuspiciousErrorWarning",
     "TrainingDivergedError",
+    "TrueInputs",
     "UnlikeRowsWarning",
     "censored",
+    "compare",
     "errors_from_repeats",
     "fit_splits",
     "growing",
@@ -72,13 +81,16 @@ __all__ = [
 
 _HOMES = {
     "ClassPrediction": "eiv.prediction.classes",
+    "Comparison": "eiv.comparison",
     "EiVClassifier": "eiv.classifier",
     "EiVRegressor": "eiv.regressor",
     "ErrorLaw": "eiv.inputs",
+    "ErrorScaler": "eiv.estimators",
     "FittedModel": "eiv.model",
     "FlatPrior": "eiv.inputs",
     "LabelErrorWarning": "eiv.prediction.result",
     "LearnedPrior": "eiv.inputs",
+    "LostPrecisionWarning": "eiv.inputs",
     "MissedCurveWarning": "eiv.training.neighbours",
     "MixturePrior": "eiv.inputs",
     "ModelFileError": "eiv.io.modelfile",
@@ -87,8 +99,10 @@ _HOMES = {
     "Repeats": "eiv.inputs",
     "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
+    "TrueInputs": "eiv.prediction.trueinputs",
     "UnlikeRowsWarning": "eiv.prediction.result",
     "censored": "eiv.inputs",
+    "compare": "eiv.comparison",
     "errors_from_repeats": "eiv.inputs",
     "fit_splits": "eiv.regressor",
     "growing": "eiv.inputs",

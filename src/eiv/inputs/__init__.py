@@ -27,6 +27,7 @@ from eiv.inputs.mixture import MixturePrior
 from eiv.inputs.plausible import SuspiciousErrorWarning
 from eiv.inputs.priors import FlatPrior, InputPrior, NormalPrior
 from eiv.inputs.repeats import Repeats, errors_from_repeats
+from eiv.inputs.rounding import LostPrecisionWarning
 from eiv.inputs.rows import Rows
 from eiv.inputs.zeta import ZetaMixture, ZetaNormal, ZetaPosterior, ZetaTable
 
@@ -39,6 +40,7 @@ __all__ = [
     "FlatPrior",
     "InputPrior",
     "LearnedPrior",
+    "LostPrecisionWarning",
     "MixedErrors",
     "MixturePrior",
     "NormalPrior",

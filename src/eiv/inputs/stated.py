@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.inputs.errors import RelativeError, check_x_err, named_errors
+from eiv.inputs.errors import RelativeError, stated_errors
 from eiv.inputs.laws import Censored, ErrorLaw, Growing, NormalLaw, Rectangular, SplitNormal
 from eiv.inputs.mixed import Errors, MixedErrors
 from eiv.io.notation import FORMS, Stated, read_error
+from eiv.validation import listed_names
 
 __all__ = ["Readings", "laws_of"]
 
@@ -69,11 +70,8 @@ class Readings(NamedTuple):
         if isinstance(given, MixedErrors):
             return cls(x, given)
         spread = _spread(x) if spread is None else spread
-        if isinstance(given, RelativeError):
-            return cls(x, given.of(spread, feature_names))
         if not states_laws(given):
-            named = named_errors(name, given, feature_names)
-            return cls(x, check_x_err(name, named, x.shape[1], len(x) if by_row else None))
+            return cls(x, stated_errors(name, given, feature_names, spread, len(x) if by_row else None))
         laws = laws_of(name, given, spread, feature_names)
         shared = all(law.is_shared for law in laws)
         if not shared and not by_row:
@@ -84,6 +82,10 @@ class Readings(NamedTuple):
             x = np.column_stack([law.readings(column) for law, column in zip(laws, x.T, strict=True)])
         middles = np.where(np.isnan(x), 0.0, x)  # what is missing has no error of its own
         return cls(x, errors_under(name, laws, middles, feature_names), laws if shared else None)
+
+    def take(self, rows: NDArray[np.intp] | slice) -> Readings:
+        """Some of the rows."""
+        return self._replace(x=self.x[rows], errors=self.errors if len(self.errors) == 1 else self.errors[rows])
 
     def without_gaps(self, missing: str, spread: Array, middle: Array, feature_names: Sequence[str] | None) -> Readings:
         """The same with numbers in the place of NaN, and with errors that make them count for nothing.
@@ -178,12 +180,10 @@ def _in_order(name: str, given: Mapping[Any, Any], feature_names: Sequence[str] 
     if feature_names is None:
         raise ValueError(f"{name} has names, but X has none: give a table with column names, or a list.")
     known = {str(label): each for label, each in given.items()}
-    if set(known) != set(map(str, feature_names)):
-        raise ValueError(
-            f"{name} must have an error for each feature of X, {list(feature_names)}, got {list(given)}; use 0 for "
-            "exact ones."
-        )
-    return [known[str(label)] for label in feature_names]
+    for label in known:
+        if label not in map(str, feature_names):
+            raise ValueError(f"{name} names {label!r}, but the features of X are {listed_names(feature_names)}.")
+    return [known.get(str(label), 0.0) for label in feature_names]  # what a mapping leaves out is exact
 
 
 def _law(where: str, given: Any, spread: float) -> ErrorLaw:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["FORMS", "Stated", "read_error"]
+__all__ = ["FORMS", "Stated", "is_notation", "read_error", "two_columns"]
 
 FORMS = (
     "0.5 (a standard deviation), 0.4 k=2, 5% (of the reading), 5%sd (of the column's spread), ±0.7 (limits), "
@@ -108,6 +109,37 @@ def read_error(text: str) -> Stated | None:
                 return stated
     if "±" in tidy or _is_close(tidy):
         raise ValueError(f"{text!r} is not an error; these are: {FORMS}")
+    return None
+
+
+def is_notation(text: str) -> bool:
+    """Whether a text is in the notation of errors, with good or bad numbers, rather than a name.
+
+    Examples:
+        >>> is_notation("±0.7"), is_notation("+0.5 +0.2"), is_notation("length_error")
+        (True, True, False)
+
+    """
+    try:
+        return read_error(text) is not None
+    except ValueError:
+        return True
+
+
+def two_columns(text: str, columns: Sequence[str]) -> tuple[str, str] | None:
+    """The two columns that `minus,plus` names; names may contain commas. None where a text names no pair.
+
+    Examples:
+        >>> two_columns("down,up", ["length", "down", "up"])
+        ('down', 'up')
+
+    """
+    if text in columns:
+        return None
+    for place in (i for i, sign in enumerate(text) if sign == ","):
+        pair = text[:place].strip(), text[place + 1 :].strip()
+        if pair[0] in columns and pair[1] in columns:
+            return pair
     return None
 
 

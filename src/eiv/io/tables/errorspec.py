@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.io.notation import FORMS, read_error
+from eiv.io.notation import FORMS, read_error, two_columns
 from eiv.io.tables.reading import TableRows, listed
 from eiv.io.tables.scanning import TableError
 
@@ -68,7 +68,7 @@ class ErrorTerm:
         Messages name the option and `given`, the whole text of the user, of which `text` is a part.
         """
         option = f"{option} {given}".strip()
-        if columns is not None and (pair := _two_columns(text, columns)):
+        if columns is not None and (pair := two_columns(text, columns)):
             return cls("columns", column=pair[0], plus=pair[1])
         try:
             stated = None if columns is not None and text in columns and _number(text) is None else read_error(text)
@@ -217,9 +217,16 @@ class ErrorSpec:
         return all(term.is_plain for term in self.terms.values())
 
     @property
+    def noisy(self) -> tuple[str, ...]:
+        """The features that have an error, or a column with theirs."""
+        return tuple(
+            name for name, term in self.terms.items() if term.columns or term.kind == "stated" or term.number > 0
+        )
+
+    @property
     def is_exact(self) -> bool:
         """Whether no feature has an error."""
-        return all(term.is_plain and term.kind != "column" and term.number == 0 for term in self.terms.values())
+        return not self.noisy
 
     def with_spreads(self, spreads: Mapping[str, float]) -> ErrorSpec:
         """The same errors, with the standard deviation of each column filled in."""
@@ -284,17 +291,6 @@ def _is_term(term: dict[str, Any]) -> bool:
     if term["kind"] == "stated" and read_error(term["text"]) is None:
         return False
     return all(isinstance(number, int | float) and 0 <= number < math.inf for number in numbers)
-
-
-def _two_columns(text: str, columns: Sequence[str]) -> tuple[str, str] | None:
-    """The two columns that `minus,plus` names; names may contain commas."""
-    if text in columns:
-        return None
-    for place in (i for i, sign in enumerate(text) if sign == ","):
-        pair = text[:place].strip(), text[place + 1 :].strip()
-        if pair[0] in columns and pair[1] in columns:
-            return pair
-    return None
 
 
 def split_error(text: str, columns: Sequence[str]) -> tuple[str | None, str]:
