@@ -59,6 +59,8 @@ class Names:
         has_columns: whether y had a second axis.
         classes: the classes in the order of the networks' outputs, where labels are classes.
         error_columns: the columns of X that hold errors of others, where some do.
+        units: of the features, None for one without; None where X had none.
+        output_units: the same for y.
 
     Examples:
         >>> Names(features=("length", "temperature")).has_columns
@@ -71,6 +73,8 @@ class Names:
     has_columns: bool = False
     classes: NDArray[Any] | None = None
     error_columns: ErrorColumns | None = None
+    units: tuple[str | None, ...] | None = None
+    output_units: tuple[str | None, ...] | None = None
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -243,12 +247,7 @@ class FittedModel:
         else:
             given = self.laws if X_err is None else X_err
             found = Readings.of("X_err", given, x, features, spread=record.x_spread, by_row=True)
-        return self.without_gaps(found)
-
-    def without_gaps(self, found: Readings) -> Readings:
-        """Rows to predict with numbers in the place of NaN, whose errors make them count for nothing."""
-        spread, middle = self.record.x_spread, self.record.x_quantiles[2]
-        return found.without_gaps(self.settings.missing, spread, middle, self.names.features)
+        return found.without_gaps(self.settings.missing, record.x_spread, record.x_quantiles[2], features)
 
     def for_predictions(self) -> WeightPosterior:
         """The weight posterior, in float64 where its moments are known in closed form.
@@ -342,7 +341,7 @@ class FittedModel:
         budget: bool = False,
         index: Any = None,
     ) -> ClassPrediction:
-        """The probabilities of classes, and the parts of their entropy, for rows that have been checked.
+        """The probabilities of classes, and the components of their entropy, for rows that have been checked.
 
         The arguments are those of `predict`. `budget` adds what each input contributes, by 20 thetas at most.
         """
@@ -444,7 +443,7 @@ class FittedModel:
     def draw_zeta(self, x: Array, errors: Errors, n_draws: int, random: np.random.Generator) -> Array:
         """Draw true inputs given the measured ones, in the units of X: `n_draws x rows x n_x`."""
         taken = times(errors, self.settings.x_err_factor)
-        zeta = _zetas(self._prior, x, taken)
+        zeta = checked_zetas(self._prior, x, taken)
         noise = random.standard_normal((len(x), n_draws, zeta.n_base))
         drawn: Array = zeta.draw(torch.from_numpy(noise)).transpose(0, 1).numpy()
         return drawn
@@ -524,11 +523,6 @@ class _PriorOfLike:
         )
 
 
-def _zetas(prior: InputPrior | _PriorOfLike, x: Array, errors: Errors) -> ZetaPosterior:
-    """The posterior of zeta given x, in the units of X."""
-    return prior.zetas(x, errors) if isinstance(prior, _PriorOfLike) else zeta_given(prior, torch.tensor(x), errors)
-
-
 def zetas_per_block(n_zeta: int | None) -> int:
     """The zetas in a block of a prediction where training has `n_zeta` per row, or chooses their number itself."""
     return min(max(n_zeta or _MOST_ZETAS, _FEWEST_ZETAS), _MOST_ZETAS)
@@ -542,7 +536,7 @@ def standardised_zetas(prior: InputPrior | _PriorOfLike, scaler: Scaler, x: Arra
 
 def checked_zetas(prior: InputPrior | _PriorOfLike, x: Array, errors: Errors) -> ZetaPosterior:
     """The posterior of zeta given x in the units of X: `rows x n_x`, in float64."""
-    zeta = _zetas(prior, x, errors)
+    zeta = prior.zetas(x, errors) if isinstance(prior, _PriorOfLike) else zeta_given(prior, torch.tensor(x), errors)
     if not isinstance(zeta, ZetaPosterior):
         raise TypeError(f"input_prior: its posterior must be an eiv.inputs.ZetaPosterior, got {type(zeta).__name__}.")
     if not errors.any() and not zeta.is_exact:

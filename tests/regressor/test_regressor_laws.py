@@ -224,12 +224,14 @@ def test_rows_with_missing_readings_are_like_the_others(table):
     ("settings", "message"),
     [
         ({"x_err": {"a": "±", "b": 0.1}}, r"x_err\['a'\]: '±' is not an error; these are: 0\.5"),
-        ({"x_err": {"a": "wide", "b": 0.1}}, "'wide', for the errors of 'a', is not among the columns of X"),
-        ({"x_err": ["wide", 0.1]}, r"x_err\['a'\]: 'wide' is not an error"),
+        (
+            {"x_err": {"a": "wide", "b": 0.1}},
+            "'wide', .* is not among the columns .* and not an error; these are",
+        ),
         ({"x_err": {"a": "+0.5 +0.2", "b": 0.1}}, r"x_err\['a'\]: of two sides one has the sign \+"),
         ({"x_err": {"a": "0.1 + 20%", "b": 0.1}}, r"x_err\['a'\]: share must be .* at most 0\.1, got 0\.2"),
         ({"x_err": {"a": eiv.rectangular(-1), "b": 0.1}}, r"x_err\['a'\]: half_width .* got -1"),
-        ({"x_err": {"c": "±1"}}, r"x_err names 'c', but the features of X are \['a', 'b'\]"),
+        ({"x_err": {"c": "±1"}}, r"x_err names \['c'\], but the features of X are"),
         ({"x_err": ["±1"]}, "an error for each of 2 features, got 1"),
         ({"x_err": ["±1", -2.0]}, r"x_err\['b'\]: error must be finite and not negative, got -2"),
         ({"x_err": eiv.rectangular(np.ones(80))}, "give laws with one value per row as X_err"),

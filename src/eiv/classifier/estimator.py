@@ -18,6 +18,7 @@ from eiv.classifier.labels import check_labels, check_seen, one_column_per_class
 from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
 from eiv.estimators.base import above_zero, counting, named
+from eiv.estimators.carried import inputs_at_fit
 from eiv.estimators.population import Population, for_population, warn_of_unlike
 from eiv.inputs import InputPrior, LearnedPrior
 from eiv.inputs.errors import StatedErrors
@@ -59,10 +60,11 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         x_err_factor: what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to
             ignore them; 1 by default.
         zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
-            "sobol", "informed" (of `n_zeta` candidates those that explain y), "gauss_hermite" (`n_zeta` nodes along
-            each of three noisy features at most), "interpolated" (one noisy feature, f straight between `n_zeta`
-            nodes), or "auto" (the default): "interpolated" for one noisy feature, else "informed"; see
-            `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are matched.
+            "sobol", "informed" (those of `n_zeta` candidates that explain y), "gauss_hermite" (`n_zeta` nodes along
+            each noisy feature, for at most three of them), "interpolated" (for one noisy feature: f is taken as
+            straight between `n_zeta` nodes), or "auto" (the default): "interpolated" for one noisy feature, else
+            "informed"; see `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are
+            matched.
         posterior: the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, "bernoulli_dropout" by
             default, or a subclass of `eiv.posteriors.WeightPosterior` of your own. `docs/classes.md` says why.
         module: a callable `(n_inputs, n_classes) -> torch.nn.Module`, with dropout layers of its own for the dropout
@@ -260,7 +262,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
     def predict_distribution(
         self, X: Any, *, X_err: Any = None, budget: bool = False, input_prior: Population = None
     ) -> ClassPrediction:
-        """Predict probabilities, with the parts of their entropy.
+        """Predict probabilities, with the components of their entropy.
 
         Args:
             X: `rows x n_x`.
@@ -374,7 +376,8 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         self._check_arguments()
         self.__dict__.pop("model_", None)
         v.check_same_labels(X, X_err=X_err)
-        X, y = plain("X", X), plain("y", y)
+        X, X_err, units = inputs_at_fit(X, X_err, self.x_err)
+        y = plain("y", y)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
         check_labels(y)
@@ -383,7 +386,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         weights = v.check_weights(sample_weight, len(x))
         counted = counting(weights)
         columns, classes = one_column_per_class(labels[counted])
-        found, names = self._features_and_errors(x, X_err, weights)
+        found, names = self._readings_at_fit(x, X_err, weights, units)
         names = replace(names, has_columns=True, classes=classes)
         return Table(found.x, found.errors, columns, names=names, weights=above_zero(weights), laws=found.laws)
 

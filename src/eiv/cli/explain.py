@@ -30,7 +30,7 @@ _THETAS = 1600  # weight draws for the shares; with 100 the remainder scatters b
 @app.command()
 def explain(  # noqa: PLR0913  (a command)
     model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
-    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet or Excel (.xlsx).")],
+    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
     row: Annotated[
         int, typer.Option(metavar="N", help="The number of the row: 1 is the first one below the names of the columns.")
     ],

@@ -54,7 +54,7 @@ class ModelTable:
         """Load the model and check that the table has the columns it needs; `target` is the column with the labels."""
         from eiv.cli.labelerrors import LabelErrors  # noqa: PLC0415  (slow to import)
         from eiv.io.modelfile import load_model, read_header  # noqa: PLC0415
-        from eiv.io.tables.reading import check_columns  # noqa: PLC0415
+        from eiv.io.tables.reading import check_columns, check_unit  # noqa: PLC0415
         from eiv.report.provenance import output_names  # noqa: PLC0415
 
         header = read_header(model_file)
@@ -67,6 +67,8 @@ class ModelTable:
             )
         features = tuple(named or source.columns)
         check_columns(source, features, f"a feature of {model_file}")
+        for name, unit in zip(features, model.names.units or (), strict=False):
+            check_unit(source, name, unit, f"it at the fit of {model_file}")
         kept = _given_at_fit(model_file, header["notes"], features) or _named_at_fit(model)
         spec = _errors(model_file, model, header["notes"].get("spreads"), kept, source, features, x_err)
         if spec is None and model.x_err is None:
@@ -75,7 +77,10 @@ class ModelTable:
                 "--x-err."
             )
         for name, term in ({} if spec is None else spec.terms).items():
-            check_columns(source, term.columns, f"the error of {name!r}; another can be given with --x-err")
+            columns = () if term.column is None else (term.column,)
+            check_columns(source, columns, f"the error of {name!r}; another can be given with --x-err")
+        if spec is not None:
+            spec.check_units(source)
         outputs = output_names(header)
         if model.has_classes:
             if y_err is not None:

@@ -43,7 +43,7 @@ class Population:
         errors = times(stated, table.model.settings.x_err_factor)
         path = table.source.path
         if not errors.any():
-            raise ValueError(f"{path}: --input-prior {name}: the inputs are taken as exact, so no prior has a part.")
+            raise ValueError(f"{path}: --input-prior {name}: the inputs are taken as exact, so a prior has no effect.")
         if len(sample) < _FEWEST:
             raise ValueError(
                 f"{path}: --input-prior {name} learns from the rows of the table, {_FEWEST} at least; it has "

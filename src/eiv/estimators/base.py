@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from eiv import validation as v
 from eiv.engine.ambient import own_defaults
 from eiv.engine.products import check_precision
+from eiv.estimators.carried import inputs_at_predict
 from eiv.estimators.population import Population, for_population
 from eiv.inputs import FlatPrior, InputPrior, RelativeError
 from eiv.inputs.columns import ErrorColumns
@@ -23,14 +25,22 @@ from eiv.inputs.mixed import Errors, MixedErrors
 from eiv.inputs.plausible import check_plausible, warn_of_scaled
 from eiv.inputs.rounding import warn_of_rounding
 from eiv.inputs.stated import Readings, refuse_for_berkson
-from eiv.io.arrays import plain
 from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
 from eiv.model import FittedModel, Names, zetas_per_block
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import TrueInputs
 from eiv.scaling import mean_and_spread
-from eiv.training.fitting import Spec, Table, device_of, family_of, input_prior_of, likelihood_of, scalers_of
+from eiv.training.fitting import (
+    Spec,
+    Table,
+    device_of,
+    family_of,
+    input_prior_of,
+    likelihood_of,
+    new_likelihood,
+    scalers_of,
+)
 from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
 __all__ = ["EiVEstimator"]
@@ -284,69 +294,58 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             self.__dict__.update(before)
             raise
 
-    def _features_and_errors(
-        self, table: Array, X_err: Any, weights: Array | None, *, is_part: bool = False
+    def _readings_at_fit(
+        self,
+        table: Array,
+        X_err: Any,
+        weights: Array | None,
+        units: Sequence[str | None] | None,
+        *,
+        is_part: bool = False,
     ) -> tuple[Readings, Names]:
-        """The features of the training rows that count, checked, their errors, and the names of the features.
+        """The features of the training rows that count, without NaN, their errors, and the names of the features.
 
-        Whether errors are plausible is asked of the whole table once, not again of a part of it.
+        `table` and `units` have columns that hold errors, too. Whether errors are plausible is checked once, on the
+        whole table.
         """
         names = getattr(self, "feature_names_in_", None)
+        x, features = table, None if names is None else tuple(map(str, names))
+        name, given = ("x_err", 0.0 if self.x_err is None else self.x_err) if X_err is None else ("X_err", X_err)
         columns = ErrorColumns.of(self.x_err, names)
-        x, given, features = table, self.x_err, None if names is None else tuple(map(str, names))
         if columns is not None:
-            (x, given), features = columns.split(table), columns.features
-        found = self._stated(x, given, X_err, features, weights)
-        counted = counting(weights)
-        found = found.take(counted)
+            (x, in_columns), features = columns.split(table), columns.features
+            given = in_columns if X_err is None else X_err
+        counted, by_row = counting(weights), X_err is not None or columns is not None
+        _refuse_empty(x[counted], features)
+        if self.error_model == "berkson":
+            refuse_for_berkson(name, given)
+        middle, spread = mean_and_spread(x, weights)
+        found = Readings.of(name, given, x, features, spread=spread, by_row=by_row).take(counted)
+        found = found.without_gaps(self.missing or "refuse", spread, middle, features)
         v.check_spread("X", found.x, features)
         if not is_part:
-            name, taken = self._taken("x_err" if X_err is None else "X_err", found.errors)
+            name, taken = self._taken(name, found.errors)
             classical = self.error_model == "classical"
             check_plausible(name, found.x, taken, features, classical=classical, constant_left_out=self.standardise)
             stated = X_err if X_err is not None or columns is not None else self.x_err
             if self.standardise and stated is not None and not isinstance(stated, RelativeError):
                 warn_of_scaled(name, found.x, standard_deviations(found.errors), features)
-        return found, Names(features=features, error_columns=columns)
-
-    def _stated(
-        self, x: Array, x_err: Any, X_err: Any, features: tuple[str, ...] | None, weights: Array | None
-    ) -> Readings:
-        """What is stated about rows `x`, with numbers in the place of NaN."""
-        gaps = np.isnan(x)
-        for j in np.flatnonzero(gaps.all(0)).tolist():
-            label = j if features is None else repr(features[j])
-            raise ValueError(f"X: column {label} holds nothing but NaN; drop it.")
-        if not gaps.any():
-            v.check_spread("X", x[counting(weights)], features)
-        spread = np.nanstd(x, 0) if gaps.any() else mean_and_spread(x, weights)[1]
-        name, given = ("x_err", 0.0 if x_err is None else x_err) if X_err is None else ("X_err", X_err)
-        if self.error_model == "berkson":
-            refuse_for_berkson(name, given)
-        of_columns = X_err is None and x_err is not self.x_err
-        if of_columns and isinstance(given, np.ndarray):
-            found = Readings(x, given)
-        else:
-            found = Readings.of(name, given, x, features, spread=spread, by_row=X_err is not None or of_columns)
-        if not np.isnan(found.x).any():
-            return found
-        return found.without_gaps(self.missing, np.nanstd(found.x, 0), np.nanmean(found.x, 0), features)
+        if units is not None and columns is not None:
+            units = [unit for name, unit in zip(columns.columns, units, strict=True) if name in columns.features]
+        return found, Names(features, error_columns=columns, units=None if units is None else tuple(units))
 
     def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Errors, Any]:
         """New rows, their errors, and their labels."""
         v.check_same_labels(X, X_err=X_err)
-        X = plain("X", X)
+        X, X_err = inputs_at_predict(X, X_err, self.model_.names, self.n_features_in_)
         v.check_numeric("X", X)
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         x: Array = named(X, None, validate_data, self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
-        columns, model = self.model_.names.error_columns, self.model_
+        columns = self.model_.names.error_columns
         if columns is not None:
-            x, stated = columns.split(x)
-            if X_err is None and isinstance(stated, np.ndarray):
-                found = model.without_gaps(Readings(x, stated))
-                return found.x, found.errors, index
-            X_err = stated if X_err is None else X_err
-        found = model.readings(x, X_err)
+            x, in_columns = columns.split(x)
+            X_err = in_columns if X_err is None else X_err
+        found = self.model_.readings(x, X_err)
         return found.x, found.errors, index
 
     def _draws_for(self) -> tuple[int, int]:
@@ -392,6 +391,12 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         settings = settings_for(arguments, n_rows=1)
         if likelihood_of(settings).has_units == self._of_classes:
             raise ValueError(f"likelihood: {settings.likelihood!r} is that of classes; eiv.EiVClassifier fits them.")
+        if settings.zeta_draws == "profile" and not new_likelihood(settings, torch.ones(1, 1)).is_fixed:
+            raise ValueError(
+                "zeta_draws='profile' fits the true input of every row beside the curve, and these absorb residuals: "
+                "sigma_y would come out too small, by half of its square where the error of x moves f by sigma_y, and "
+                "again at each renewal. Give y_noise a number, or take zeta_draws='laplace'."
+            )
         fewest = family_of(settings).fewest_networks
         if self.n_networks < fewest:
             raise ValueError(
@@ -410,6 +415,14 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
 def counting(weights: Array | None) -> NDArray[np.intp] | slice:
     """The rows whose weight is above zero: a weight of zero means that the row is not there."""
     return slice(None) if weights is None else np.flatnonzero(weights)
+
+
+def _refuse_empty(x: Array, features: Sequence[str] | None) -> None:
+    """Raise a ValueError that names a column of `x` without a single reading, if there is one."""
+    empty = np.flatnonzero(np.isnan(x).all(0))
+    if len(empty):
+        label = empty[0] if features is None else repr(str(features[empty[0]]))
+        raise ValueError(f"X: column {label} holds nothing but NaN; drop it.")
 
 
 def above_zero(weights: Array | None) -> Array | None:

@@ -1,7 +1,7 @@
 """What is known of the true input: its error, its prior, and its posterior given the measured x."""
 
 from eiv.inputs.cloud import TrainingCloud
-from eiv.inputs.draws import ZETA_DRAWS, ZetaDraws
+from eiv.inputs.draws import MOVED_ZETAS, ZETA_DRAWS, ZetaDraws
 from eiv.inputs.errors import RelativeError, relative
 from eiv.inputs.lawfits import law_from_pairs, law_from_repeats
 from eiv.inputs.laws import (
@@ -33,6 +33,7 @@ from eiv.inputs.zeta import ZetaMixture, ZetaNormal, ZetaPosterior, ZetaTable
 
 __all__ = [
     "LAW_KINDS",
+    "MOVED_ZETAS",
     "PRIORS",
     "PRIOR_KINDS",
     "ZETA_DRAWS",

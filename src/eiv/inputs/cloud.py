@@ -118,7 +118,7 @@ class TrainingCloud:
         return found
 
     def beyond(self, x: Array, x_err: Errors) -> NDArray[np.bool_]:
-        """Which rows are unlike the training rows in columns that vary: a constant one tells nothing of the others."""
+        """Which rows are unlike the training rows in columns that vary: a constant one says nothing about others."""
         return self.likeness(np.where(self._varying, x, self.quantiles[2]), x_err) < self.level
 
     def words(self, x: Array, names: Sequence[str] | None = None) -> str:

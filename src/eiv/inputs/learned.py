@@ -47,13 +47,13 @@ class _Standardised(NamedTuple):
             shift = weights @ x / weights.sum()
             scale = (weights @ (x - shift).square() / weights.sum()).sqrt()
         scale = torch.where(scale > 0, scale, 1.0)
-        counts = torch.ones_like(x[:, 0]) if weights is None else weights
+        weights = torch.ones_like(x[:, 0]) if weights is None else weights
         if isinstance(x_err, MixedErrors):
-            return cls((x - shift) / scale, x_err.over(scale.numpy()), counts, shift, scale)
+            return cls((x - shift) / scale, x_err.over(scale.numpy()), weights, shift, scale)
         x_err = x_err / scale if x_err.ndim == 2 else x_err / (scale[:, None] * scale)
         if not bool(torch.isfinite(x_err.square()).all()):
             raise ValueError("x_err: errors so much larger than the spread of X leave no prior to be learned.")
-        return cls((x - shift) / scale, x_err, counts, shift, scale)
+        return cls((x - shift) / scale, x_err, weights, shift, scale)
 
     def squares(self, covariances: Tensor) -> Tensor:
         """The units of covariances, or of variances."""
@@ -143,12 +143,7 @@ class LearnedPrior:
         return table.prior(self._best(table, random), 0)
 
     def halves(
-        self,
-        prior: MixturePrior,
-        x: Tensor,
-        x_err: Tensor | MixedErrors,
-        n_halves: int,
-        weights: Tensor | None = None,
+        self, prior: MixturePrior, x: Tensor, x_err: Tensor | MixedErrors, n_halves: int, weights: Tensor | None = None
     ) -> list[MixturePrior]:
         r"""Priors that scatter about `prior`, learned from these rows, as it does about the truth.
 
@@ -221,10 +216,10 @@ class LearnedPrior:
         if len(x) <= most:
             return x, x_err, weights
         rows = torch.randperm(len(x), generator=random)[:most]
-        few = None if weights is None else weights[rows]
+        weights = None if weights is None else weights[rows]
         if isinstance(x_err, MixedErrors):
-            return x[rows], x_err[rows.numpy()], few
-        return x[rows], x_err if len(x_err) == 1 else x_err[rows], few
+            return x[rows], x_err[rows.numpy()], weights
+        return x[rows], x_err if len(x_err) == 1 else x_err[rows], weights
 
 
 def _with_constants(prior: MixturePrior | None, x: Tensor, x_err: Tensor | MixedErrors, varies: Tensor) -> MixturePrior:

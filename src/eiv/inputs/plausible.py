@@ -311,15 +311,15 @@ def _check_spreads(name: str, tests: Mapping[str, _Tests]) -> None:
     if certain:
         raise ValueError(
             f"{name} is beyond the spread of X in {_listed(certain)}. Errors alone would scatter the values more "
-            f"than that, even if all true values were the same; chance leaves so small a spread in fewer than 1 of "
-            f"1000 tables. Errors are in the units of X: check these, give 0 for a column that is exact, drop the "
-            f"column, or take error_model='berkson' where X was set and the true input scatters around it."
+            f"than that, even if all true values were the same; a spread this small occurs by chance in fewer than "
+            f"1 of 1000 tables. Errors are in the units of X: check the units, give 0 for a column that is exact, drop "
+            f"the column, or use error_model='berkson' where X was set and the true input scatters around it."
         )
     _warn_where(
         [_numbers(label, test.most, test.related) for label, test in impossible.items()],
-        f"{name} is beyond the spread of X in {{}}. Errors go with X there, as relative errors, roots of counts and "
-        f"errors of filled-in values do, and may be too large on average: the column says little of its true values. "
-        f"Check the errors, or drop the column.",
+        f"{name} is beyond the spread of X in {{}}. Errors depend on X there, as relative errors, roots of counts and "
+        f"errors of filled-in values do, and may be too large on average: the column says little about its true "
+        f"values. Check the errors, or drop the column.",
     )
     others = {label: test for label, test in tests.items() if not test.impossible}
     _warn_where(

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from eiv.inputs.errors import RelativeError, stated_errors
 from eiv.inputs.laws import Censored, ErrorLaw, Growing, NormalLaw, Rectangular, SplitNormal
 from eiv.inputs.mixed import Errors, MixedErrors
+from eiv.io.arrays import plain
 from eiv.io.notation import FORMS, Stated, read_error
-from eiv.validation import listed_names
+from eiv.validation import check_unmasked, listed_names
 
 __all__ = ["Readings", "laws_of"]
 
@@ -67,6 +68,8 @@ class Readings(NamedTuple):
             by_row: whether errors may differ from row to row.
 
         """
+        given = plain(name, given)
+        check_unmasked(name, given)
         if isinstance(given, MixedErrors):
             return cls(x, given)
         spread = _spread(x) if spread is None else spread
@@ -83,9 +86,9 @@ class Readings(NamedTuple):
         middles = np.where(np.isnan(x), 0.0, x)  # what is missing has no error of its own
         return cls(x, errors_under(name, laws, middles, feature_names), laws if shared else None)
 
-    def take(self, rows: NDArray[np.intp] | slice) -> Readings:
+    def take(self, rows: NDArray[Any] | slice) -> Readings:
         """Some of the rows."""
-        return self._replace(x=self.x[rows], errors=self.errors if len(self.errors) == 1 else self.errors[rows])
+        return Readings(self.x[rows], self.errors if len(self.errors) == 1 else self.errors[rows], self.laws)
 
     def without_gaps(self, missing: str, spread: Array, middle: Array, feature_names: Sequence[str] | None) -> Readings:
         """The same with numbers in the place of NaN, and with errors that make them count for nothing.
@@ -180,10 +183,12 @@ def _in_order(name: str, given: Mapping[Any, Any], feature_names: Sequence[str] 
     if feature_names is None:
         raise ValueError(f"{name} has names, but X has none: give a table with column names, or a list.")
     known = {str(label): each for label, each in given.items()}
-    for label in known:
-        if label not in map(str, feature_names):
-            raise ValueError(f"{name} names {label!r}, but the features of X are {listed_names(feature_names)}.")
-    return [known.get(str(label), 0.0) for label in feature_names]  # what a mapping leaves out is exact
+    strange = [label for label in known if label not in set(map(str, feature_names))]
+    if strange:
+        raise ValueError(
+            f"{name} names {listed_names(strange)}, but the features of X are {listed_names(feature_names)}."
+        )
+    return [known.get(str(label), 0.0) for label in feature_names]
 
 
 def _law(where: str, given: Any, spread: float) -> ErrorLaw:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["FORMS", "Stated", "is_notation", "read_error", "two_columns"]
+__all__ = ["FORMS", "Stated", "is_notation", "read_error"]
 
 FORMS = (
     "0.5 (a standard deviation), 0.4 k=2, 5% (of the reading), 5%sd (of the column's spread), ±0.7 (limits), "
@@ -113,34 +113,17 @@ def read_error(text: str) -> Stated | None:
 
 
 def is_notation(text: str) -> bool:
-    """Whether a text is in the notation of errors, with good or bad numbers, rather than a name.
+    """Whether a text states an error, rightly or not, rather than being a name.
 
     Examples:
-        >>> is_notation("±0.7"), is_notation("+0.5 +0.2"), is_notation("length_error")
-        (True, True, False)
+        >>> is_notation("0.4 k=2"), is_notation("length_error")
+        (True, False)
 
     """
     try:
         return read_error(text) is not None
     except ValueError:
         return True
-
-
-def two_columns(text: str, columns: Sequence[str]) -> tuple[str, str] | None:
-    """The two columns that `minus,plus` names; names may contain commas. None where a text names no pair.
-
-    Examples:
-        >>> two_columns("down,up", ["length", "down", "up"])
-        ('down', 'up')
-
-    """
-    if text in columns:
-        return None
-    for place in (i for i, sign in enumerate(text) if sign == ","):
-        pair = text[:place].strip(), text[place + 1 :].strip()
-        if pair[0] in columns and pair[1] in columns:
-            return pair
-    return None
 
 
 def _stated(kind: str, found: dict[str, str | None], text: str) -> Stated | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
@@ -115,7 +115,12 @@ def _of_splits(
         errors = whole.x_err[rows] if per_row else X_err
         y_errors, counts = (None if part is None else part[rows] for part in (whole.y_err, weights))
         own = clone(model).set_params(random_state=int(random.randint(2**31)))
-        some_x, some_y = _safe_indexing(X, rows), _safe_indexing(y, rows)
+        some_x, some_y = _rows_of(X, rows), _rows_of(y, rows)
         tables.append(own._check_table(some_x, some_y, errors, y_errors, counts, is_part=True))  # noqa: SLF001
         models.append(own)
     return models, tables
+
+
+def _rows_of(table: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of an array or a table, one of astropy included."""
+    return table[rows] if hasattr(table, "colnames") else _safe_indexing(table, rows)

@@ -83,12 +83,7 @@ class Table:
     @property
     def x_spread(self) -> Array:
         """`n_x`, the standard deviation of the readings of each feature."""
-        missing = missing_cells(self.x_err)
-        if missing is None:
-            return mean_and_spread(self.x, self.weights)[1]
-        seen, rows = ~missing, np.ones(len(self.x)) if self.weights is None else self.weights
-        columns = zip(self.x.T, seen.T, strict=True)
-        return np.array([mean_and_spread(column[own, None], rows[own])[1][0] for column, own in columns])
+        return mean_and_spread(self._readings, self.weights)[1]
 
     @property
     def x_quantiles(self) -> Array:
@@ -385,6 +380,8 @@ def _measured(model: FittedModel, member: _Member, likelihood: Likelihood) -> Fi
         return model
     streams = Streams.of(member.seeds, Purpose.DIAGNOSTICS, rows.y.device, rows.y.dtype)
     draws = _draws(model.settings, rows.inputs)
+    if draws.moves_zeta:
+        return model
     found = zeta_diagnostics(model.posterior, rows, likelihood, draws, streams)
     ess, gap = found.ess.mean().item(), found.gap.mean().item()
     return replace(model, record=replace(model.record, zeta_ess=ess, bound_gap=gap))

@@ -72,12 +72,14 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
             "n": model.n_features,
             "names": _listed(model.names.features),
             **_encoded_error_columns(model.names.error_columns),
+            **_encoded_units(model.names.units),
         },
         "outputs": {
             "n": model.n_outputs,
             "names": _listed(model.names.outputs),
             "columns": model.names.has_columns,
             **_encoded_classes(model.names.classes),
+            **_encoded_units(model.names.output_units),
         },
         "seed": model.seed,
         "n_networks": model.n_networks,
@@ -135,6 +137,8 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
         header["outputs"]["columns"],
         _classes(header["outputs"].get("classes"), n_y),
         _error_columns(header["features"].get("error_columns")),
+        _units(header["features"].get("units"), n_x),
+        _units(header["outputs"].get("units"), n_y),
     )
     if names.error_columns is not None and names.error_columns.features != names.features:
         raise ValueError("the columns that hold errors do not go with its features")
@@ -473,6 +477,21 @@ def _error_columns(encoded: Any) -> ErrorColumns | None:
     if names is None or not isinstance(errors, dict) or not all(map(_is_error, errors.values())):
         raise ValueError("its columns that hold errors must be names, and other errors numbers of at least 0")
     return ErrorColumns(names, errors)
+
+
+def _encoded_units(units: Sequence[str | None] | None) -> dict[str, Any]:
+    """The units of columns; nothing where there are none."""
+    return {} if units is None else {"units": list(units)}
+
+
+def _units(encoded: Any, n: int) -> tuple[str | None, ...] | None:
+    """What `_encoded_units` was given."""
+    if encoded is None:
+        return None
+    is_list = isinstance(encoded, list) and len(encoded) == n
+    if not is_list or not all(unit is None or isinstance(unit, str) for unit in encoded):
+        raise ValueError(f"it must hold {n} units, names or null")
+    return tuple(encoded)
 
 
 def _is_error(value: Any) -> bool:
