@@ -72,6 +72,23 @@ def test_every_weight_family_takes_laws(table, family):
     assert (model.predict_distribution(X).aleatoric > 0).all()
 
 
+def test_columns_of_x_hold_errors_beside_texts(table):
+    """One column, two for the errors below and above, and a text; what a mapping leaves out is exact."""
+    X, y = table
+    down, up = np.linspace(0.1, 0.2, 80), np.full(80, 0.3)
+    wide = X.assign(down=down, up=up)
+    named = EiVRegressor(x_err={"a": "down,up", "b": "±0.2"}, **QUICK).fit(wide, y)
+    apart = EiVRegressor(**QUICK).fit(X, y, X_err={"a": (down, up), "b": "±0.2"})
+    np.testing.assert_array_equal(named.predict(wide), apart.predict(X, X_err={"a": (down, up), "b": "±0.2"}))
+    single = EiVRegressor(x_err={"a": "up"}, missing="integrate", **QUICK).fit(wide.drop(columns="down"), y)
+    gaps = wide.drop(columns="down").assign(b=np.nan)
+    assert (single.predict_distribution(gaps).aleatoric > 0).all()
+    with pytest.raises(ValueError, match="column 'up' holds the errors of 'a' and must be finite"):
+        single.predict(wide.drop(columns="down").assign(up=np.nan))
+    with pytest.raises(ValueError, match="got a law for 'b'"):
+        EiVRegressor(x_err={"a": "up", "b": eiv.rectangular(0.1)}, **QUICK).fit(wide, y)
+
+
 def test_networks_of_cosines_take_laws(table):
     X, y = table
     model = EiVRegressor(x_err={"a": "±0.5", "b": "0.1 + 5%"}, network="cosine", hidden_units=32, random_state=0)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from eiv.inputs.parts import Parts
 
-__all__ = ["Errors", "MixedErrors", "as_normal", "as_tensor"]
+__all__ = ["Errors", "MixedErrors", "as_normal", "as_tensor", "joined"]
 
 Array = NDArray[np.float64]
 UNKNOWN = 1e6  # spreads: an error that leaves a share of 1e-12 of a reading, and so says nothing of the true value
@@ -163,3 +163,35 @@ def as_tensor(errors: Errors) -> Tensor | MixedErrors:
 
     """
     return errors if isinstance(errors, MixedErrors) else torch.tensor(errors)
+
+
+def joined(pieces: Sequence[Errors], sizes: Sequence[int]) -> Errors:
+    """Errors of several blocks of rows as those of one table; `sizes` are the numbers of rows of the blocks.
+
+    Examples:
+        >>> joined([np.array([[0.1]]), np.array([[0.2]])], [2, 1])
+        array([[0.1],
+               [0.1],
+               [0.2]])
+
+    """
+    plain = [each for each in pieces if isinstance(each, np.ndarray)]
+    if len(plain) == len(pieces):
+        return np.concatenate([np.broadcast_to(e, (n, *e.shape[1:])) for e, n in zip(plain, sizes, strict=True)])
+    mixed = [each if isinstance(each, MixedErrors) else MixedErrors(each, (None,) * each.shape[1]) for each in pieces]
+    std, missing = (
+        np.concatenate([np.broadcast_to(values, (n, values.shape[1])) for values, n in zip(blocks, sizes, strict=True)])
+        for blocks in (
+            [each.std for each in mixed],
+            [np.zeros(each.std.shape, dtype=bool) if each.missing is None else each.missing for each in mixed],
+        )
+    )
+    parts = [
+        Parts.stacked(
+            [Parts.normal(each.std[:, c]) if (law := each.parts[c]) is None else law for each in mixed], sizes
+        )
+        if any(each.parts[c] is not None for each in mixed)
+        else None
+        for c in range(std.shape[1])
+    ]
+    return MixedErrors(std, tuple(parts), missing if missing.any() else None)

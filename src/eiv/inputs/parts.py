@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -80,6 +81,14 @@ class Parts(NamedTuple):
             if len(self.stds) == 1
             else self._replace(**{name: part[rows] for name, part in self._asdict().items()})
         )
+
+    @classmethod
+    def stacked(cls, blocks: Sequence[Parts], sizes: Sequence[int]) -> Parts:
+        """The parts of several blocks of rows, of these sizes, one behind another."""
+        n_parts = max(block.shifts.shape[-1] for block in blocks)
+        padded = [block.padded(n_parts) for block in blocks]
+        rows = [[np.broadcast_to(part, (n, n_parts)) for part in each] for each, n in zip(padded, sizes, strict=True)]
+        return cls(*(np.concatenate(part) for part in zip(*rows, strict=True)))
 
     def where(self, rows: NDArray[np.bool_], other: Parts) -> Parts:
         """These parts in the `rows`, a truth value for each, and those of another law elsewhere."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,10 +141,10 @@ def states_laws(given: Any) -> bool:
     """Whether errors are stated column by column, with laws, texts or values per row among them, not as an array."""
     if isinstance(given, ErrorLaw | str):
         return True
-    by_row = isinstance(given, Mapping) and any(np.ndim(each) == 1 for each in given.values())
-    columns = list(given.values()) if isinstance(given, Mapping) else given
     kinds = (ErrorLaw, str, RelativeError)
-    return by_row or (isinstance(columns, list | tuple) and any(isinstance(each, kinds) for each in columns))
+    if isinstance(given, Mapping):
+        return any(isinstance(each, kinds) or np.ndim(each) > 0 for each in given.values())
+    return isinstance(given, list | tuple) and any(isinstance(each, kinds) for each in given)
 
 
 def laws_of(name: str, given: Any, spread: Array, feature_names: Sequence[str] | None = None) -> Laws:
@@ -151,7 +152,8 @@ def laws_of(name: str, given: Any, spread: Array, feature_names: Sequence[str] |
 
     Args:
         name: of the argument, for messages.
-        given: a law or a text for all columns; or one for each, a list or a mapping, with numbers among them.
+        given: a law or a text for all columns; or one for each, a list or a mapping, with numbers among them. A mapping
+            may also hold one value per row, or a pair of minus and plus.
         spread: `n_x`, the standard deviation of each column of the training X.
         feature_names: those of the columns, or None.
 
@@ -217,10 +219,16 @@ def _in_order(name: str, given: Mapping[Any, Any], feature_names: Sequence[str] 
 
 
 def _law(where: str, given: Any, spread: float) -> ErrorLaw:
+    if isinstance(given, Censored) and isinstance(given.error, str | tuple | RelativeError):
+        return replace(given, error=_law(where, given.error, spread))
     if isinstance(given, ErrorLaw):
         return given
     if isinstance(given, RelativeError):
         return NormalLaw(float(given.of(np.array([spread]), None)[0, 0]))
+    if isinstance(given, tuple):
+        if len(given) != 2:
+            raise ValueError(f"{where} must be a pair of minus and plus, got {len(given)} values.")
+        return SplitNormal(*given)
     if not isinstance(given, str):
         return NormalLaw(given)
     try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["FORMS", "Stated", "is_notation", "read_error"]
+__all__ = ["FORMS", "Stated", "is_notation", "read_error", "two_columns"]
 
 FORMS = (
     "0.5 (a standard deviation), 0.4 k=2, 5% (of the reading), 5%sd (of the column's spread), ±0.7 (limits), "
@@ -123,6 +124,23 @@ def is_notation(text: str) -> bool:
         return read_error(text) is not None
     except ValueError:
         return True
+
+
+def two_columns(text: str, columns: Sequence[str]) -> tuple[str, str] | None:
+    """The two columns that `minus,plus` names; names may contain commas. None where a text names no pair.
+
+    Examples:
+        >>> two_columns("down,up", ["length", "down", "up"])
+        ('down', 'up')
+
+    """
+    if text in columns:
+        return None
+    for place in (i for i, sign in enumerate(text) if sign == ","):
+        pair = text[:place].strip(), text[place + 1 :].strip()
+        if pair[0] in columns and pair[1] in columns:
+            return pair
+    return None
 
 
 def _stated(kind: str, found: dict[str, str | None], text: str) -> Stated | None:

@@ -183,7 +183,7 @@ def _confusion_section(names: tuple[str, ...], p: Array, codes: NDArray[np.intp]
 
 def _entropy_section(model: FittedModel, features: Sequence[str], sample: Sample | None) -> Section:
     if sample is None:
-        stated = None if model.x_err is not None else model.record.x_err_median
+        stated: Any = None if model.x_err is not None else model.record.x_err_median
         x, errors = model.record.x_quantiles[2:3], stated
         where = "all inputs at their median over the training rows"
     else:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import eiv
 from eiv.extras import needs
+from eiv.inputs.errors import standard_deviations
 from eiv.report import sections
 from eiv.report.classpage import class_sections, class_summary, class_title
 from eiv.report.contributions import Budget
@@ -185,7 +186,7 @@ def _typical_errors(model: FittedModel, sample: Sample) -> Array:
     """The median error of each feature in the rows."""
     if sample.X_err is None:
         return model.record.x_err_median
-    return np.median(np.atleast_2d(sample.X_err), axis=0)
+    return np.median(standard_deviations(model.readings(sample.X, sample.X_err).errors), axis=0)
 
 
 def _typical_label_error(model: FittedModel, sample: Sample | None, i: int) -> float | None:

@@ -103,6 +103,32 @@ class TableRows:
             self._known[column] = self._numbers(column)
         return self._known[column]
 
+    def readings(self, column: str) -> tuple[Array, Array]:
+        """A column as numbers, and the limits of cells such as `<0.05`: `rows` each, NaN where the other has a number.
+
+        Examples:
+            >>> TableRows(None, pa.table({"a": ["1", "<0.5"]}), first=0).readings("a")
+            (array([ 1., nan]), array([nan, 0.5]))
+
+        """
+        cells = self.cells[column]
+        if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+            return self.numbers(column), np.full(len(self), np.nan)
+        text = pc.utf8_trim_whitespace(cells)
+        hidden = pc.fill_null(pc.starts_with(text, "<"), False)
+        if not pc.any(hidden).as_py():
+            return self.numbers(column), np.full(len(self), np.nan)
+        nothing, place = pa.scalar(None, text.type), self.cells.column_names.index(column)
+        parts = (pc.if_else(hidden, nothing, cells), pc.if_else(hidden, pc.utf8_slice_codeunits(text, 1), nothing))
+        numbers, limits = (
+            TableRows(self.source, self.cells.set_column(place, column, part), self.first).numbers(column)
+            for part in parts
+        )
+        bare = np.flatnonzero(hidden.to_numpy(zero_copy_only=False) & np.isnan(limits))
+        if len(bare):
+            raise self._refusal(column, int(bare[0]), cells[int(bare[0])].as_py(), "a limit without a number.")
+        return numbers, limits
+
     def _numbers(self, column: str) -> Array:
         try:
             return self._converted(column)
