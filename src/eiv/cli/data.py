@@ -52,7 +52,12 @@ class TrainingTable:
     @property
     def spreads(self) -> dict[str, float]:
         """The standard deviation of each feature."""
-        return {name: float(value) for name, value in self.X.std(ddof=0).items()}
+        return _spreads(self.X, self.weights)
+
+    @property
+    def target_spread(self) -> float:
+        """The standard deviation of a target of numbers."""
+        return float(_spread(self.y, self.weights))
 
     @classmethod
     def of(cls, source: Source, options: FitOptions) -> TrainingTable:
@@ -89,10 +94,11 @@ class TrainingTable:
         check_spread("X", X.to_numpy(), features)
         if labels is None:
             check_spread("y", y[:, None], None)
-        spec = spec.with_spreads({name: X[name].std(ddof=0) for name in features})
+        of_rows = None if counts is None else counts[good]
+        spec = spec.with_spreads(_spreads(X, of_rows))
         errors, y_err = spec.of(rows), None
         if y_spec is not None:
-            y_spec = y_spec.with_spreads({target: y.std()})
+            y_spec = y_spec.with_spreads({target: float(_spread(y, of_rows))})
             y_err = None if y_spec.is_exact else np.broadcast_to(y_spec.of(rows), (len(rows), 1))[good, 0]
         return cls(
             X=X,
@@ -107,7 +113,7 @@ class TrainingTable:
             left_out=left_out | ({} if labels is None else {target: in_words(y)}),
             missing=missing,
             has_classes=labels is not None,
-            weights=None if counts is None else counts[good],
+            weights=of_rows,
             n_weightless=n_weightless,
         )
 
@@ -240,6 +246,16 @@ def _error_columns(source: Source, options: FitOptions) -> dict[str, str]:
         if column is not None:
             found.setdefault(column, f"error of {target}")
     return found
+
+
+def _spreads(X: pd.DataFrame, weights: Array | None) -> dict[str, float]:
+    """The standard deviation of each column, rows counting by their weights."""
+    return dict(zip(X.columns, _spread(X.to_numpy(), weights).tolist(), strict=True))
+
+
+def _spread(values: Array, weights: Array | None) -> Array:
+    mean = np.average(values, axis=0, weights=weights)
+    return np.asarray(np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights)))
 
 
 def _weights(
