@@ -25,7 +25,7 @@ from eiv.training.steps import Counts, Step, step_for
 __all__ = ["Schedule", "TrainingDivergedError", "TrainingResult", "train"]
 
 _SPLITS = 3  # of the error of held-out rows, between noise and weights
-_THETAS, _ZETAS = 100, 8  # behind the epistemic part of held-out rows
+_THETAS, _ZETAS = 100, 8  # behind the epistemic variance of held-out rows
 _LAST_LOOK, _LOOKS = 64, 10  # rows that trained networks are tried on, and draws of (theta, zeta) for each
 _SECONDS_UNSEEN = 0.3  # a look at the loss makes the host wait for a GPU
 
@@ -243,8 +243,8 @@ def _finish(
 ) -> Likelihood:
     """End the training of a posterior, and split the error of held-out rows between noise and weights.
 
-    The residuals of rows that were not learned from hold the error of f, which the epistemic part stands for: with
-    sigma_y from the residuals alone it would be counted twice. So the likelihood is found again given that part. Since
+    The residuals of rows that were not learned from hold the error of f, which the epistemic variance covers: with
+    sigma_y from the residuals alone it would be counted twice. So the likelihood is found again given it. Since
     it depends on sigma_y in turn, and grows with it, this is done three times, each time half the way.
     """
     posterior.finish(learned, likelihood, draws, streams)
