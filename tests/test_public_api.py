@@ -29,6 +29,7 @@ def test_the_public_names_are_these():
         "Comparison",
         "EiVClassifier",
         "EiVRegressor",
+        "ErrorLaw",
         "ErrorScaler",
         "FittedModel",
         "FlatPrior",
@@ -45,10 +46,18 @@ def test_the_public_names_are_these():
         "TrainingDivergedError",
         "TrueInputs",
         "UnlikeRowsWarning",
+        "censored",
         "compare",
         "errors_from_repeats",
         "fit_splits",
+        "growing",
+        "law_from_pairs",
+        "law_from_repeats",
+        "rectangular",
         "relative",
+        "split_normal",
+        "student_t",
+        "triangular",
     ]
 
 

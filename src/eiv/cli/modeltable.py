@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from eiv import ClassPrediction, FittedModel, Prediction, TrueInputs
     from eiv.cli.data import Missing
     from eiv.cli.labelerrors import LabelErrors
+    from eiv.inputs.mixed import Errors
     from eiv.io.tables import ErrorSpec, Source, TableRows
     from eiv.report import Sample
 
@@ -224,12 +225,13 @@ class ModelTable:
         )
 
     @contextlib.contextmanager
-    def _of(self, rows: TableRows, good: NDArray[np.bool_]) -> Iterator[tuple[Array, Array]]:
+    def _of(self, rows: TableRows, good: NDArray[np.bool_]) -> Iterator[tuple[Array, Errors]]:
         """The good rows and their errors, for a prediction."""
         X, X_err = self.inputs(rows, good)
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused
-                yield X, self.model.errors_of(X_err, len(X))
+                x, errors, _ = self.model.readings(X, X_err)
+                yield x, errors
         except ValueError as error:
             raise ValueError(f"{self.source.path}, rows from {self.source.place(rows.first)} on: {error}") from error
 

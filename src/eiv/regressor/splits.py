@@ -104,7 +104,7 @@ def _of_splits(
     whole = clone(model)._check_table(X, y, X_err, y_err)  # noqa: SLF001
     model._warn_of_rounding(whole)  # noqa: SLF001
     weights = v.check_weights(sample_weight, len(whole.x))
-    per_row = X_err is not None and len(whole.x_err) > 1
+    per_row = X_err is not None and whole.laws is None and len(whole.x_err) > 1
     models, tables = [], []
     for split in splits:
         if isinstance(split, tuple):

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 import eiv
 from eiv import validation as v
 from eiv.engine.streams import network_seeds
-from eiv.inputs import MixturePrior, TrainingCloud
+from eiv.inputs import ErrorLaw, MixturePrior, TrainingCloud
 from eiv.inputs.columns import ErrorColumns
 from eiv.inputs.errors import check_x_err
+from eiv.inputs.stated import errors_under
 from eiv.io.modelfile.container import ModelFileError
 from eiv.io.modelfile.encoding import Arrays, decode, encode
 from eiv.io.modelfile.header import FORMAT, check_settings
@@ -84,6 +85,7 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
         "n_networks": model.n_networks,
         "weights": model.weights.tolist(),
         "x_err": encode("x_err_", model.x_err, arrays, "x_err"),
+        "laws": encode("laws", model.laws, arrays, "laws"),
         "input_prior": _encoded("input_prior", model.input_prior, arrays, "input_prior"),
         "cloud": _encoded_cloud(model.cloud, arrays),
         "training": {
@@ -179,6 +181,7 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
         likelihood=_likelihood(settings, y_noise / y_scaler.scale, posterior, arrays),
         weights=np.array(header.get("weights", [1 / len(seeds)] * len(seeds)), dtype=float),  # older files have none
         x_err=_x_err(decode(header["x_err"], arrays), n_x),
+        laws=_laws(decode(header.get("laws"), arrays), n_x),  # older files have none
         n_features=n_x,
         n_outputs=n_y,
         names=names,
@@ -410,6 +413,18 @@ def _x_err(x_err: Any, n_x: int) -> NDArray[np.float64] | None:
         raise ValueError("x_err has the wrong shape")
     check_x_err("x_err", x_err, n_x)
     return x_err
+
+
+def _laws(laws: Any, n_x: int) -> tuple[ErrorLaw, ...] | None:
+    """The laws of the errors of the features, tried on a reading of zero."""
+    if laws is None:
+        return None
+    if not isinstance(laws, tuple) or len(laws) != n_x or not all(isinstance(law, ErrorLaw) for law in laws):
+        raise ValueError(f"it must hold {n_x} laws of errors")
+    if not all(law.is_shared for law in laws):
+        raise ValueError("its laws of errors are not those of all rows")
+    errors_under("laws", laws, np.zeros((1, n_x)))
+    return laws
 
 
 def _try_prior(model: FittedModel) -> None:
