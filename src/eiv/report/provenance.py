@@ -31,9 +31,9 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
     if isinstance(notes.get("x_err"), dict):
         lines.append(("errors of the features", _errors(notes["x_err"])))
     elif "error_columns" in features:
-        errors = features["error_columns"]["errors"].items()
+        columns, errors = (features["error_columns"][part] for part in ("columns", "errors"))
         of_each = (
-            f"{name}: {f'column {error}' if isinstance(error, str) else _plain(error)}" for name, error in errors
+            f"{name}: {f'column {error}' if error in columns else _plain(error)}" for name, error in errors.items()
         )
         lines.append(("errors of the features", ", ".join(of_each)))
     taken = words_on_factor(header)
