@@ -50,6 +50,7 @@ _NOT_NUMERICAL = {
     "test_examples.py",
     "test_extras.py",
     "test_order.py",
+    "test_package.py",
     "test_pages.py",
     "test_public_api.py",
     "test_readme.py",

@@ -1,5 +1,6 @@
 """The Python of the pages in docs/ runs as written, each page in its order. `make test` takes smaller fits."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from eiv.training.settings import RECIPES
 from pages import MARK, blocks, to_run
 
-DOCS = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+ROOT = Path(__file__).parents[1]
+DOCS = sorted((ROOT / "docs").glob("*.md"))
 FOUND = {path.name: blocks(path.read_text(encoding="utf-8")) for path in DOCS}
 WITH_PYTHON = [name for name, found in FOUND.items() if to_run(found, "python")]
 
@@ -24,6 +26,7 @@ def test_blocks_are_found():
 @pytest.mark.parametrize("size", ["quick", pytest.param("full", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("page", WITH_PYTHON)
 def test_python_blocks_run_in_order(page, size, tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     if size == "quick":
         for name, value in {"_COSINES": 32, "_STEPS": 50, "_UNITS": 16}.items():

@@ -192,6 +192,7 @@ def test_the_command_line_without_the_other_extras(tmp_path):
     table = "\n".join(["a,b,y", *(f"{a},{b},{a - b:.3f}" for a, b in rows)])
     (tmp_path / "table.csv").write_text(table, encoding="utf-8")
     (tmp_path / "table.xlsx").write_bytes(b"PK\3\4")
+    (tmp_path / "table.fits").write_bytes(b"SIMPLE")
     commands = [
         "fit table.csv --target y --x-err 0.1 --recipe paper --set epochs=2 -o m.eiv",
         "predict m.eiv table.csv -o p.parquet",
@@ -199,6 +200,7 @@ def test_the_command_line_without_the_other_extras(tmp_path):
         "info m.eiv",
         "datasets",
         "predict m.eiv table.xlsx -o p.csv",
+        "predict m.eiv table.fits -o p.csv",
         "explain m.eiv table.csv --row 3 -o budget.png",
         "report m.eiv table.csv -o page.html",
         "reproduce --out quick",
@@ -206,13 +208,15 @@ def test_the_command_line_without_the_other_extras(tmp_path):
         "study posteriors --out study",
         "study tables --out study --seeds 0:1",
     ]
-    missing = ("jinja2", "matplotlib", "openpyxl", "onnx", "onnxruntime")
+    missing = ("jinja2", "matplotlib", "openpyxl", "onnx", "onnxruntime", "astropy")
     ended = run_without(missing, COMMANDS, json.dumps([command.split() for command in commands]), cwd=tmp_path)
     lines = [line for line in ended.stderr.splitlines() if line.startswith(("status", "error"))]
     of_pages = 'needs jinja2 and matplotlib, which are missing: pip install "eiv[report]"'
     assert lines == [
         *["status 0"] * 5,
         'error: table.xlsx: reading Excel needs openpyxl, which is missing: pip install "eiv[excel]"',
+        "status 2",
+        'error: table.fits: reading FITS needs astropy, which is missing: pip install "eiv[astro]"',
         "status 2",
         'error: A picture needs matplotlib, which is missing: pip install "eiv[report]"',
         "status 2",
@@ -222,7 +226,7 @@ def test_the_command_line_without_the_other_extras(tmp_path):
         "status 2",
         *[f"error: eiv study {of_pages}", "status 2"] * 3,
     ]
-    assert {path.name for path in tmp_path.iterdir()} == {"table.csv", "table.xlsx", "m.eiv", "p.parquet"}
+    assert {path.name for path in tmp_path.iterdir()} == {"table.csv", "table.xlsx", "table.fits", "m.eiv", "p.parquet"}
 
 
 @with_all
@@ -274,16 +278,31 @@ def test_each_extra_installs_what_is_missing_without_it():
         for path in (ROOT / "src").rglob("*.py")
         for packages, extra in re.findall(r'^ *needs\(f?"[^"]*", (.*), extra="(\w+)"\)', path.read_text("utf-8"), re.M)
     ]
-    assert {extra for _, extra in calls} == set(EXTRAS) - {"all", "docs", "dev"}  # `make` installs the last two
+    assert {extra for _, extra in calls} == set(EXTRAS) - {
+        "all",
+        "docs",
+        "publish",
+        "dev",
+    }  # `make` installs the last three
     for packages, extra in calls:
         assert set(packages) <= packages_of(extra)
 
 
 def test_all_installs_every_extra_and_dev_installs_all():
-    assert packages_of("all") == {*NOT_CORE, "narwhals"}  # which scikit-learn itself needs from 1.9 on
+    needed_by_sklearn = {"joblib", "narwhals"}  # the second from 1.9 on
+    assert packages_of("all") == {*NOT_CORE, *needed_by_sklearn, "astropy"}
     assert packages_of("dev") > packages_of("all")
     core = {re.match(r"[\w-]+", requirement)[0] for requirement in PROJECT["dependencies"]}
     assert not core & packages_of("all")
+
+
+def test_only_experiments_need_the_joblib_of_the_extra():
+    """scikit-learn brings an older one too, so a process without it cannot show this."""
+    package = ROOT / "src" / "eiv"
+    users = [
+        path for path in package.rglob("*.py") if re.search(r"^\s*(import|from) joblib", path.read_text("utf-8"), re.M)
+    ]
+    assert {path.relative_to(package).parts[0] for path in users} == {"experiments"}
 
 
 def test_a_folder_of_the_name_is_no_package(tmp_path, monkeypatch):

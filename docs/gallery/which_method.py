@@ -89,4 +89,4 @@ plt.show()
 #
 # Where errors differ from row to row, the first answer changes as well: see the page on redshifts. Where the curve is
 # known to be a straight line or another formula with a few parameters, fit that formula: "From scipy.odr" in the guides
-# compares the two.
+# compares the two. ``eiv compare`` runs these and other methods on a table of your own, and says which to take.

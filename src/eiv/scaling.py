@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 _ROUNDING = 1e-12  # of sums of weights, as a share of all of them
-_MIDDLE_HALF = 1.349  # standard deviations from the lower to the upper quartile of a normal distribution
+_NORMAL_RANGE = 1.349  # standard deviations from the lower to the upper quartile of a normal distribution
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ class Scaler:
 
     @classmethod
     def fit_middle(cls, values: Array, weights: Array | None = None) -> Scaler:
-        """The scaler by which the middle half of each column has the spread of a standard normal one.
+        """The scaler by which each column has the interquartile range of a standard normal distribution.
 
-        A few wild values do not move it. A column whose middle half is constant has its mean and standard deviation.
+        A few wild values do not move it. A column whose interquartile range is 0 has its mean and standard deviation.
         Weights are as for `fit`.
         """
         low, median, high = _quantiles(values, np.array([0.25, 0.5, 0.75]), weights)
-        plain, has_middle = cls.fit(values, weights), high > low
-        scale = np.where(has_middle, (high - low) / _MIDDLE_HALF, plain.scale)
-        return cls(np.where(has_middle, median, plain.shift), scale)
+        plain, has_range = cls.fit(values, weights), high > low
+        scale = np.where(has_range, (high - low) / _NORMAL_RANGE, plain.scale)
+        return cls(np.where(has_range, median, plain.shift), scale)
 
     @classmethod
     def identity(cls, n_features: int) -> Scaler:
@@ -54,11 +54,26 @@ def mean_and_spread(values: Array, weights: Array | None = None) -> tuple[Array,
     r"""The mean and the standard deviation of each column of `values`, `rows x columns`, over weighted rows.
 
     .. math:: m = \frac1W \sum_i w_i v_i, \qquad s^2 = \frac1W \sum_i w_i (v_i - m)^2, \qquad W = \sum_i w_i
+
+    NaN counts for nothing.
     """
+    gaps = np.isnan(values)
+    if gaps.any():
+        return _of_known(values, weights, ~gaps)
     if weights is None:
         return values.mean(0), values.std(0)
     mean = np.average(values, axis=0, weights=weights)
     return mean, np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
+
+
+def _of_known(values: Array, weights: Array | None, known: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """`mean_and_spread` of the values that are `known`, `rows x columns`."""
+    columns = [
+        mean_and_spread(column[own, None], None if weights is None else weights[own])
+        for column, own in zip(values.T, known.T, strict=True)
+    ]
+    mean, spread = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    return mean, spread
 
 
 def _quantiles(values: Array, levels: Array, weights: Array | None) -> Array:

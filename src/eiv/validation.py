@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from sklearn.utils import check_random_state as _check_random_state
 
 Array = NDArray[np.float64]
 _FEWEST_ROWS = 2  # that a model can be fitted to
+_PACKAGE = Path(__file__).parent
 _MOST_NAMED = 20  # the most columns named in a message
 
 
@@ -288,6 +291,14 @@ def in_order_of(name: str, errors: Any, names: Sequence[str] | None, each: str, 
     return errors[[known[label] for label in names]].to_numpy()
 
 
+def frames_to_caller() -> int:
+    """The `stacklevel`, for the function that asks, of the line outside of the package that led here."""
+    frame, n_frames = inspect.currentframe(), 0
+    while frame is not None and _PACKAGE in Path(frame.f_code.co_filename).parents:
+        frame, n_frames = frame.f_back, n_frames + 1
+    return n_frames
+
+
 def listed_names(labels: Sequence[Any]) -> str:
     """Names for a message, the first of them where they are many."""
     more = len(labels) - _MOST_NAMED
@@ -301,7 +312,7 @@ def _names_one_of(errors: Any, names: Sequence[str] | None) -> bool:
 
 def _row_labels(table: Any) -> Any:
     """The labels of the rows of a pandas table or Series; None for everything else."""
-    return table.index if hasattr(type(table), "iloc") else None
+    return table.index if hasattr(type(table), "reindex") else None
 
 
 def _n_rows(table: Any) -> int | None:

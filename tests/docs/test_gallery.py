@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from eiv.extras import is_installed
+from pages import blocks, to_run
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "gallery").glob("*.py"))
@@ -55,9 +56,8 @@ def test_what_a_page_of_moving_over_prints_is_what_it_says(page, capsys):
     pytest.importorskip("odrpack")
     text = page.read_text("utf-8")
     names = {}
-    for mark, block in re.findall(r"(?:^<!-- (.*?) -->\n)?^```python\n(.*?)^```", text, re.S | re.M):
-        if not mark:
-            exec(block, names)
+    for block in to_run(blocks(text), "python"):
+        exec(block.text, names)
     shown = re.findall(r"\d\.\d+", capsys.readouterr().out)
     prose = re.sub(r"^```.*?^```|^\|.*?$", "", text, flags=re.S | re.M)
     said = re.findall(r"(?<![\d./])\d\.\d\d(?!\d)", prose)  # figures of fits; those of the simulation have one digit

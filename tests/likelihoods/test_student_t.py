@@ -209,7 +209,7 @@ def test_a_line_has_the_posterior_of_a_grid(x_err):
     """y = 1.5 zeta + 0.3 t_3, 300 rows: beta and s on a grid, with the nu that was found.
 
     What was found is the middle of the grid. Nothing on it is more probable by more than 0.02 nats, which a fifth of a
-    standard deviation off would be. Its beta is near the mean, since that is nearly normal. The epistemic part has the
+    standard deviation off would be. Its beta is near the mean, since that is nearly normal. The epistemic std has the
     expected information, the grid the observed one; these differ by sqrt(2 / 300) = 8 %, so by 4 % in the standard
     deviation, of which three times is allowed. Steps of 1e-3 remain of Adam, and 1e-3 of the search.
     """
@@ -321,8 +321,8 @@ def test_the_information_with_an_error_is_that_of_the_integral():
     assert information(scale, nu, known).item() == pytest.approx(expected.item(), rel=1e-4)
 
 
-def test_the_spread_of_labels_is_that_of_their_middle_half():
-    """Normal numbers have it to 1 %, whatever a few are replaced by; without a middle half it is that of all."""
+def test_labels_are_scaled_by_their_interquartile_range():
+    """Normal numbers have it to 1 %, whatever a few are replaced by; where that is 0, it is that of all."""
     random = np.random.default_rng(0)
     values = 3 + 2 * random.standard_normal((100_000, 1))
     values[:100] = 1e12

@@ -75,7 +75,7 @@ def test_density_of_labels_and_its_slopes(exact):
         value = log_evidence(family, family.values(at), family.draws(y), inputs, labels)
         with torch.no_grad():
             solution = solve(family, family.values(flat), family.draws(y), inputs, labels)
-        parts = solution.weights, solution.precision, solution.evidence
+        parts = solution.weights, solution.inverse_covariance, solution.evidence
         found.append([value.detach(), *torch.autograd.grad(value, at), *parts])
         assert labels.size == WHOLE.sum()
     for by_weight_, repeated in zip(*found, strict=True):

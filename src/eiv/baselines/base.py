@@ -16,7 +16,7 @@ from eiv import validation as v
 from eiv.engine import memory
 from eiv.estimators.base import named
 from eiv.inputs.columns import ErrorColumns
-from eiv.inputs.errors import stated_errors
+from eiv.inputs.stated import stated_errors
 from eiv.io.arrays import plain
 from eiv.likelihoods import NormalLabels
 from eiv.prediction import Prediction
@@ -124,25 +124,24 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         labels = np.asarray(labels, dtype=np.float64)
         if np.ptp(labels) == 0:
             raise ValueError("y is constant: there is nothing to fit.")
-        names, errors = getattr(self, "feature_names_in_", None), None
+        names, given = getattr(self, "feature_names_in_", None), self.x_err
         self._features = None if names is None else tuple(map(str, names))
         self._columns = ErrorColumns.of(self.x_err, names)
         if self._columns is not None:
-            (x, errors), self._features = self._columns.split(x), self._columns.features
+            (x, given), self._features = self._columns.split(x), self._columns.features
         v.check_spread("X", x, self._features)
         v.check_spread("y", labels[:, None], None)
         known = np.zeros(len(labels)) if y_err is None else v.check_y_err(y_err, (len(labels), 1))[:, 0]
         self._spread, self._y_err_median = x.std(0), v.median_above_zero(known[:, None])
-        if X_err is not None:
-            errors = stated_errors("X_err", X_err, self._features, self._spread, len(x))
-        elif errors is None:
-            errors = stated_errors("x_err", 0.0 if self.x_err is None else self.x_err, self._features, self._spread)
+        name, given = ("x_err", 0.0 if given is None else given) if X_err is None else ("X_err", X_err)
+        by_row = X_err is not None or self._columns is not None
+        errors = stated_errors(name, given, x, self._features, by_row=by_row)
         self.x_err_ = errors[0] if len(errors) == 1 and self._columns is None else None
         self._fit(Rows(x, errors, labels, known))
         return self
 
     def predict_distribution(self, X: Any, *, X_err: Any = None, y_err: Any = None) -> Prediction:
-        """Predict with the parts of the uncertainty that the method knows; the others are 0.
+        """Predict with the components of the uncertainty that the method knows; the others are 0.
 
         Args:
             X: `rows x n_x`.
@@ -159,9 +158,8 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         v.check_numeric("X", X)
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         x: Array = named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
-        x, errors = (x, None) if self._columns is None else self._columns.split(x)
-        if X_err is not None or errors is None:
-            errors = self._errors_at_predict(X_err, len(x))
+        x, in_columns = (x, None) if self._columns is None else self._columns.split(x)
+        errors = self._errors_at_predict(x, in_columns if X_err is None else X_err)
         mean, epistemic, aleatoric = self._answer(x, errors)
         known = 0.0 if y_err is None else v.check_y_err(y_err, (len(x), 1))[:, 0]
         noise = np.broadcast_to(np.hypot(self.y_noise_, known), mean.shape).copy()
@@ -213,9 +211,9 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         return float(r2_score(y, self.predict(X, X_err=X_err), sample_weight=sample_weight))
 
-    def _errors_at_predict(self, X_err: Any, n_rows: int) -> Array:
+    def _errors_at_predict(self, x: Array, X_err: Any) -> Array:
         if X_err is not None:
-            return stated_errors("X_err", X_err, self._features, self._spread, n_rows)
+            return stated_errors("X_err", X_err, x, self._features, spread=self._spread, by_row=True)
         if self.x_err_ is None and self._takes_errors:
             raise ValueError(
                 "X_err is needed: the method was fitted with an error for each row, so the errors of new rows have to "

@@ -33,7 +33,7 @@ _THETAS = 1600  # weight draws for the shares; with 100 the remainder scatters b
 @app.command()
 def explain(  # noqa: PLR0913  (a command)
     model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
-    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet or Excel (.xlsx).")],
+    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
     row: Annotated[
         int, typer.Option(metavar="N", help="The number of the row: 1 is the first one below the names of the columns.")
     ],
@@ -72,11 +72,12 @@ def explain(  # noqa: PLR0913  (a command)
     """Show where the uncertainty of the prediction for one row comes from: its uncertainty budget.
 
     For each input: its value, its error, and how much of the uncertainty that error causes. Further sources are the
-    uncertainty of the fitted curve, and the noise of a label, that is of a measured value.
+    uncertainty of the fitted curve, and the noise of a label, that is of a measured value. For a model of classes: the
+    probabilities, and how much of their entropy each source causes.
     """
     with interruptible(out, force):
         from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
-        from eiv.cli.modeltable import ModelTable, refuse_classes  # noqa: PLC0415
+        from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
         from eiv.io.tables import open_table  # noqa: PLC0415
         from eiv.report.contributions import Budget  # noqa: PLC0415
         from eiv.report.figures import shortened  # noqa: PLC0415
@@ -90,8 +91,12 @@ def explain(  # noqa: PLR0913  (a command)
             needs("A picture", "matplotlib", extra="report")
         for path in filter(None, (out, gum)):
             check_output(path, force, data, model_file)
-        refuse_classes(model_file, "eiv explain")
         table = ModelTable.opened(model_file, open_table(data, separator, decimal), x_err, y_err)
+        if table.model.has_classes:
+            if gum is not None:
+                raise ValueError(f"--gum {gum}: {model_file} predicts classes, which have no budget after the GUM.")
+            _explain_classes(table, row, out)
+            return
         _check_single(table, model_file, out, gum)
         (chosen, n_read), good = _row(table, row), np.ones(1, dtype=bool)
         if table.label_errors.left_out:
@@ -99,10 +104,7 @@ def explain(  # noqa: PLR0913  (a command)
         if table.words_on_factor:
             show_warning(table.words_on_factor)
         found = table.predict(chosen, good)
-        cloud = table.model.cloud
-        if cloud is not None and found.unlike is not None and found.unlike[0]:
-            words = cloud.words(table.inputs(chosen, good)[0][0], table.features)
-            show_warning(f"The row is unlike the training rows ({words}).")
+        _warn_of_unlike(table, chosen, found.unlike)
         predictions = single_outputs(found)
         precise = replace(table, model=table.model.with_draws(max(_THETAS, table.model.settings.n_theta)))
         drawn = single_outputs(precise.predict(chosen, good, budget=True))
@@ -159,6 +161,37 @@ def _write_gum(path: Path, table: ModelTable, chosen: TableRows, level: float) -
     write_whole(path, forms[path.suffix.lower()](budget))
 
 
+def _explain_classes(table: ModelTable, row: int, out: Path | None) -> None:
+    """The same for a model of classes."""
+    from eiv.cli.classexplain import draw_entropy, show_classes, show_entropy  # noqa: PLC0415
+    from eiv.cli.data import rows_in_words  # noqa: PLC0415
+
+    (chosen, n_read), good = _row(table, row), np.ones(1, dtype=bool)
+    if table.words_on_factor:
+        show_warning(table.words_on_factor)
+    p = table.predict_classes(chosen, good, budget=True)
+    _warn_of_unlike(table, chosen, p.unlike)
+    target = str(table.header["notes"].get("target", "the class"))
+    if out is not None:  # before anything is printed, since printing may fail
+        name = table.source.path.name.encode(errors="replace").decode()  # matplotlib accepts valid text only
+        words = f"P({p.predicted[0]}) = {p.probabilities[0].max():.3g}, entropy {p.entropy[0]:.3g} nats"
+        draw_entropy(out, p, table.features, f"{name}, row {row}\n{words}")
+    console.print(printable(rows_in_words(table.source, n_read, "1 explained", n_read - 1)), highlight=False)
+    _show_inputs(table, chosen, row)
+    show_classes(target, p)
+    show_entropy(p, table.features)
+    if out is not None:
+        console.print(f"Picture: {printable(out)}", highlight=False)
+
+
+def _warn_of_unlike(table: ModelTable, row: TableRows, unlike: NDArray[np.bool_] | None) -> None:
+    """Warn where the row is unlike the training rows."""
+    cloud = table.model.cloud
+    if cloud is not None and unlike is not None and unlike[0]:
+        words = cloud.words(table.inputs(row, np.ones(1, dtype=bool))[0][0], table.features)
+        show_warning(f"The row is unlike the training rows ({words}).")
+
+
 def _row(table: ModelTable, number: int) -> tuple[TableRows, int]:
     """One row of a table, and the number of rows. Values of other rows are not checked."""
     from eiv.cli.data import Missing  # noqa: PLC0415
@@ -185,8 +218,8 @@ def _errors(table: ModelTable, row: TableRows) -> Array:
     """The error of each input of one row, `n_x`."""
     from eiv.inputs.errors import standard_deviations  # noqa: PLC0415
 
-    errors = table.model.errors_of(None if table.spec is None else table.spec.of(row), 1)
-    return np.asarray(standard_deviations(errors)[0])
+    X, X_err = table.inputs(row, np.ones(1, dtype=bool))
+    return np.asarray(standard_deviations(table.model.readings(X, X_err).errors)[0])
 
 
 def _show_inputs(table: ModelTable, row: TableRows, number: int) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from eiv import ClassPrediction, FittedModel, Prediction, TrueInputs
     from eiv.cli.data import Missing
     from eiv.cli.labelerrors import LabelErrors
+    from eiv.inputs.mixed import Errors
     from eiv.io.tables import ErrorSpec, Source, TableRows
     from eiv.report import Sample
 
@@ -53,7 +54,7 @@ class ModelTable:
         """Load the model and check that the table has the columns it needs; `target` is the column with the labels."""
         from eiv.cli.labelerrors import LabelErrors  # noqa: PLC0415  (slow to import)
         from eiv.io.modelfile import load_model, read_header  # noqa: PLC0415
-        from eiv.io.tables.reading import check_columns  # noqa: PLC0415
+        from eiv.io.tables.reading import check_columns, check_unit  # noqa: PLC0415
         from eiv.report.provenance import output_names  # noqa: PLC0415
 
         header = read_header(model_file)
@@ -66,7 +67,9 @@ class ModelTable:
             )
         features = tuple(named or source.columns)
         check_columns(source, features, f"a feature of {model_file}")
-        kept = _given_at_fit(model_file, header["notes"], features)
+        for name, unit in zip(features, model.names.units or (), strict=False):
+            check_unit(source, name, unit, f"it at the fit of {model_file}")
+        kept = _given_at_fit(model_file, header["notes"], features) or _named_at_fit(model)
         spec = _errors(model_file, model, header["notes"].get("spreads"), kept, source, features, x_err)
         if spec is None and model.x_err is None:
             raise ValueError(
@@ -76,13 +79,17 @@ class ModelTable:
         for name, term in ({} if spec is None else spec.terms).items():
             columns = () if term.column is None else (term.column,)
             check_columns(source, columns, f"the error of {name!r}; another can be given with --x-err")
+        if spec is not None:
+            spec.check_units(source)
         outputs = output_names(header)
-        labelled = (str(header["notes"].get("target", "y")),) if model.has_classes else outputs
-        labels = _labels(source, labelled, target) if with_labels else ()
         if model.has_classes:
             if y_err is not None:
                 raise ValueError(f"--y-err {y_err}: {model_file} predicts classes, which have no error bars.")
+            named = header["notes"].get("target")
+            column = (named,) if isinstance(named, str) else ()
+            labels = _labels(source, column, target) if with_labels and (column or target) else ()
             return cls(model, header, source, features, outputs, spec, labels, LabelErrors())
+        labels = _labels(source, outputs, target) if with_labels else ()
         known = LabelErrors.of(model_file, model, header["notes"], source, features, outputs, labels, y_err)
         return cls(model, header, source, features, outputs, spec, labels, known)
 
@@ -108,8 +115,9 @@ class ModelTable:
         return words_on_factor(self.header)
 
     def numbers(self, rows: TableRows) -> dict[str, Array]:
-        """The columns that the model reads, as numbers."""
-        return {name: rows.numbers(name) for name in self.columns}
+        """The columns that the model reads, as numbers; without those of which some cells hold a limit."""
+        found = {name: rows.readings(name) for name in self.columns}
+        return {name: numbers for name, (numbers, limits) in found.items() if not np.isfinite(limits).any()}
 
     def chunks(
         self, drop_missing: bool, columns: tuple[str, ...] | None = None
@@ -122,19 +130,48 @@ class ModelTable:
 
         chunks = self.source.chunks(columns)
         for rows in chunks:
-            good = usable(self.numbers(rows))
+            good = usable(self.gaps(rows))
             if not good.all() and not drop_missing:  # count the gaps up to the end of the table, then raise an error
-                missing = Missing.of(self.numbers(rows), rows.first)
+                missing = Missing.of(self.gaps(rows), rows.first)
                 for later in chunks:
-                    missing = missing.and_then(Missing.of(self.numbers(later), later.first))
+                    missing = missing.and_then(Missing.of(self.gaps(later), later.first))
                 missing.check(self.source, drop=False, advice=self.without_column(missing))
             yield rows, good
 
-    def inputs(self, rows: TableRows, good: NDArray[np.bool_]) -> tuple[Array, Array | None]:
+    def inputs(self, rows: TableRows, good: NDArray[np.bool_]) -> tuple[Array, Errors | None]:
         """X, `good rows x n_x`, and X_err in a form for the model; None stands for that of the fit."""
-        X = np.column_stack([rows.numbers(name)[good] for name in self.features])
-        X_err = None if self.spec is None else self.spec.of(rows)
-        return X, X_err[good] if X_err is not None and X_err.ndim == 2 else X_err
+        from eiv.cli.data import with_limits  # noqa: PLC0415
+
+        readings = {name: rows.readings(name) for name in self.features}
+        X = np.column_stack([numbers[good] for numbers, _ in readings.values()])
+        limits = {name: below[good] for name, (_, below) in readings.items() if np.isfinite(below[good]).any()}
+        stated: Any = None if self.spec is None else self.spec.stated(rows, good)
+        if limits:
+            stated = with_limits(self._of_fit() if stated is None else stated, self.features, limits)
+        if not self.integrates and not isinstance(stated, dict):
+            return X, stated
+        x, errors, _ = self.model.readings(X, stated)
+        return x, errors
+
+    def _of_fit(self) -> Any:
+        """The errors of the fit, for all rows."""
+        if self.model.laws is not None:
+            return dict(zip(self.features, self.model.laws, strict=True))
+        if self.model.x_err is None or self.model.x_err.ndim > 1:
+            raise ValueError("readings below a limit, such as <0.05, take errors without correlations: give --x-err.")
+        return self.model.x_err
+
+    @property
+    def integrates(self) -> bool:
+        """Whether missing readings are integrated over."""
+        return self.model.settings.missing == "integrate"
+
+    def gaps(self, rows: TableRows) -> dict[str, Array]:
+        """The columns that the model reads, as numbers whose gaps leave a row out."""
+        from eiv.cli.data import as_gaps  # noqa: PLC0415
+
+        features = {name: as_gaps(*rows.readings(name), self.integrates) for name in self.features}
+        return features | {name: rows.numbers(name) for name in self.columns if name not in features}
 
     def sample(self, drop_missing: bool) -> Sample:
         """TableRows of the table, every k-th of them where there are too many, read a piece at a time."""
@@ -144,7 +181,7 @@ class ModelTable:
         step = 1
         for rows, good in self.chunks(drop_missing, (*self.columns, *self.labels)):
             X, X_err = self.inputs(rows, good)
-            y = np.column_stack([rows.numbers(name)[good] for name in self.labels]) if self.labels else None
+            y = np.column_stack([self._label(rows, name)[good] for name in self.labels]) if self.labels else None
             y_err = self.label_errors.values(rows, good)
             numbers, n_bad = rows.first + 1 + np.flatnonzero(good), len(rows) - len(X)
             name = self.source.path.name.encode(errors="replace").decode()  # it need not be text
@@ -157,6 +194,22 @@ class ModelTable:
             raise ValueError(f"{self.source.path}: every row holds missing or infinite values.")
         return sample
 
+    def _label(self, rows: TableRows, name: str) -> Array:
+        """The labels of rows as numbers, NaN where there are none; of classes their places among those of the model."""
+        from eiv.cli.classes import labels_of  # noqa: PLC0415
+
+        classes = self.model.names.classes
+        if classes is None:
+            return rows.numbers(name)
+        places = {str(known): float(place) for place, known in enumerate(classes.tolist())}
+        values = [None if value is None else str(value) for value in labels_of(rows, name).values]
+        if unseen := [value for value in values if value is not None and value not in places]:
+            raise ValueError(
+                f"{self.source.path}: column {name!r} holds {unseen[0]!r}, a class that the fit has not seen; it has "
+                f"seen {', '.join(places)}."
+            )
+        return np.array([np.nan if value is None else places[value] for value in values])
+
     def predict(self, rows: TableRows, good: NDArray[np.bool_], budget: bool = False) -> Prediction:
         """The prediction of the good rows; an error says where in the file they are."""
         from eiv.validation import check_y_err  # noqa: PLC0415
@@ -166,10 +219,10 @@ class ModelTable:
             y_err = check_y_err(0.0 if known is None else known, (len(X), self.model.n_outputs))
             return self.model.predict(X, errors, y_err, keep_draws=False, budget=budget)
 
-    def predict_classes(self, rows: TableRows, good: NDArray[np.bool_]) -> ClassPrediction:
+    def predict_classes(self, rows: TableRows, good: NDArray[np.bool_], budget: bool = False) -> ClassPrediction:
         """The same for a model of classes."""
         with self._of(rows, good) as (X, errors):
-            return self.model.predict_classes(X, errors)
+            return self.model.predict_classes(X, errors, budget=budget)
 
     def true_inputs(self, rows: TableRows, good: NDArray[np.bool_]) -> tuple[TrueInputs, NDArray[np.bool_]]:
         """The true inputs of the good rows, and which of them have a label."""
@@ -202,12 +255,13 @@ class ModelTable:
         )
 
     @contextlib.contextmanager
-    def _of(self, rows: TableRows, good: NDArray[np.bool_]) -> Iterator[tuple[Array, Array]]:
+    def _of(self, rows: TableRows, good: NDArray[np.bool_]) -> Iterator[tuple[Array, Errors]]:
         """The good rows and their errors, for a prediction."""
         X, X_err = self.inputs(rows, good)
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused
-                yield X, self.model.errors_of(X_err, len(X))
+                x, errors, _ = self.model.readings(X, X_err)
+                yield x, errors
         except ValueError as error:
             raise ValueError(f"{self.source.path}, rows from {self.source.place(rows.first)} on: {error}") from error
 
@@ -215,17 +269,6 @@ class ModelTable:
         """A sentence on how to give the errors of labels without a column, where theirs has missing values."""
         is_label_error = any(name in missing.columns for name in self.label_errors.columns)
         return " --y-err VALUE gives an error of labels that needs no column." if is_label_error else ""
-
-
-def refuse_classes(model_file: Path, command: str) -> None:
-    """Raise a ValueError for a model of classes, for commands that know numbers only."""
-    from eiv.io.modelfile import read_header  # noqa: PLC0415
-
-    if "classes" in read_header(model_file)["outputs"]:
-        raise ValueError(
-            f"{model_file} predicts classes, for which there is no `{command}` yet. `eiv predict` writes their "
-            "probabilities and what leaves them open; `eiv info` shows the scores on rows held out."
-        )
 
 
 def _labels(source: Source, outputs: tuple[str, ...], target: str | None) -> tuple[str, ...]:
@@ -256,6 +299,22 @@ def _given_at_fit(model_file: Path, notes: Mapping[str, Any], features: tuple[st
     return spec
 
 
+def _named_at_fit(model: FittedModel) -> ErrorSpec | None:
+    """The columns that hold errors by the `x_err` of a model that was saved from Python; None where it names none."""
+    from eiv.io.tables import ErrorSpec, ErrorTerm  # noqa: PLC0415
+
+    columns = model.names.error_columns
+    if columns is None:
+        return None
+    errors = {name: columns.errors.get(name, 0.0) for name in columns.features}
+    return ErrorSpec(
+        {
+            name: ErrorTerm.parse(error, columns.columns) if isinstance(error, str) else ErrorTerm("absolute", error)
+            for name, error in errors.items()
+        }
+    )
+
+
 def _errors(
     model_file: Path,
     model: FittedModel,
@@ -270,7 +329,7 @@ def _errors(
     from eiv.io.tables.errorspec import about, split_error  # noqa: PLC0415
 
     if not x_err:
-        return None if kept is None or kept.is_constant else kept
+        return None if kept is None or (kept.is_constant and model.x_err is not None) else kept
     terms: Mapping[str, ErrorTerm] = {}
     if kept is not None:
         terms = kept.terms

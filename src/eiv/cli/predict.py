@@ -26,7 +26,7 @@ _OF_ROWS = ("likeness", "unlike")
 @app.command()
 def predict(  # noqa: PLR0913  (a command)
     model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
-    data: Annotated[Path, typer.Argument(help="The new rows: CSV, Parquet or Excel (.xlsx).")],
+    data: Annotated[Path, typer.Argument(help="The new rows: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="OUT", help="The table to write: .csv, .csv.gz, .parquet.")
     ],
@@ -66,14 +66,22 @@ def predict(  # noqa: PLR0913  (a command)
     ] = False,
     separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
     decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
+    escape_formulas: Annotated[
+        bool,
+        typer.Option(
+            "--escape-formulas",
+            help="Put an apostrophe before texts of a CSV that begin with =, +, -, @, a tab or a carriage return, so "
+            "that no spreadsheet runs them as formulas; numbers stay as they are.",
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
 ) -> None:
     """Predict new rows, each with the components of its uncertainty.
 
     OUT has all columns of the table and its rows in order, then the columns mean, std, epistemic, aleatoric, noise,
     total, low, high, likeness and unlike. The last is true where a row is unlike the training rows. For a model of
-    classes they are P(NAME) for each class, predicted, the parts label, aleatoric and epistemic of the entropy in nats,
-    likeness and unlike.
+    classes they are P(NAME) for each class, predicted, the components of the entropy in nats (label, aleatoric,
+    epistemic), likeness and unlike.
     The table may be larger than memory.
     """
     with interruptible(out, force):
@@ -93,6 +101,8 @@ def predict(  # noqa: PLR0913  (a command)
         population = None if input_prior is None else Population.of(input_prior, model_table, drop_missing)
         if population is not None:
             model_table = replace(model_table, model=model_table.model.with_prior(population.prior))
+        if model_table.model.has_classes and of == "label":
+            raise ValueError(f"--of label: {model_file} predicts classes, which have probabilities and no intervals.")
         kind = ClassPredictor if model_table.model.has_classes else Predictor
         predictor = kind(model_table, level, of, drop_missing)  # type: ignore[arg-type]
         clash = [name for name in predictor.names(prefix) if name in source.columns]
@@ -101,7 +111,8 @@ def predict(  # noqa: PLR0913  (a command)
                 f"{data} has a column {clash[0]!r} already; use --prefix to give the new columns other names."
             )
         started, n_rows, n_empty, unlike = time.perf_counter(), 0, 0, UnlikeRows()
-        with TableWriter(out, source.text_format) as writer, counting("predicting") as count:
+        writes = TableWriter(out, source.text_format, escape_formulas=escape_formulas)
+        with writes as writer, counting("predicting") as count:
             for rows, table, empty, found in predictor.tables():
                 known = predictor.table.numbers(rows) if writer.is_parquet else {}
                 writer.write(with_columns(rows.cells, known | {f"{prefix}{name}": table[name] for name in table}))
@@ -202,7 +213,7 @@ class Predictor:
 
 
 class ClassPredictor(Predictor):
-    """The same for a model of classes: a probability for each, the most probable one, and the parts of the entropy."""
+    """The same for a classifier: a probability for each class, the most probable one, the components of the entropy."""
 
     def _fill(self, table: dict[str, Any], rows: TableRows, good: NDArray[np.bool_]) -> ClassPrediction:
         p = self.table.predict_classes(rows, good)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from eiv.inputs.mixed import Errors
 from eiv.model import FittedModel
 from eiv.prediction.gum import InputQuantity, UncertaintyBudget
 from eiv.validation import check_option, check_y_err
@@ -94,7 +95,7 @@ def uncertainty_budgets(
     return found
 
 
-def _rows(model: FittedModel, X: Any, X_err: Any) -> tuple[Array, Array]:
+def _rows(model: FittedModel, X: Any, X_err: Any) -> tuple[Array, Errors]:
     """The features of some rows, `rows x n_x`, and their errors, checked."""
     expected, columns = model.names.columns, model.names.error_columns
     if expected is not None and hasattr(X, "columns") and list(map(str, X.columns)) != list(expected):
@@ -103,8 +104,9 @@ def _rows(model: FittedModel, X: Any, X_err: Any) -> tuple[Array, Array]:
     n_columns = model.n_features if columns is None else len(columns.columns)
     if x.ndim != 2 or x.shape[1] != n_columns:
         raise ValueError(f"X must have shape (rows, {n_columns}), got {x.shape}.")
-    x, errors = (x, None) if columns is None else columns.split(x)
-    return x, model.errors_of(X_err, len(x)) if X_err is not None or errors is None else errors
+    x, in_columns = (x, None) if columns is None else columns.split(x)
+    found = model.readings(x, in_columns if X_err is None else X_err)
+    return found.x, found.errors
 
 
 def _slopes(model: FittedModel, centre: Array, steps: Array) -> Array:

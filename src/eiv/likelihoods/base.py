@@ -55,7 +55,7 @@ class Likelihood(ABC):
 
     Attributes:
         is_fixed: whether nothing of it is fitted.
-        has_tails: whether labels may lie so far off that the middle half of y tells its spread, not all of it.
+        has_tails: whether labels may lie far off, so that y is scaled by its interquartile range.
         splits_error: whether `split` finds the state again after training, given the epistemic uncertainty.
         has_units: whether labels are measured in a unit, so that training may standardise them; classes are not.
         later_state: names of the state that files of earlier versions do not hold; these have it as in `start`.

@@ -194,9 +194,9 @@ class ByBound(NoiseRule):
             terms = scaled.sum(-1).mul_(-0.5)
             weights = (terms if quadrature is None else terms + quadrature.log_weights).softmax(-1)
             mean = torch.einsum("srl,srlj->srj", weights, scaled)
-            scatter = torch.einsum("srl,srlj->srj", weights, scaled.square()) - mean.square()
+            variance_of_squares = torch.einsum("srl,srlj->srj", weights, scaled.square()) - mean.square()
             slope = row_mean(share * (mean - 1), counts)
-            bends = 2 * share * (1 - share) * (mean - 1) + share.square() * (scatter - 2 * mean)
+            bends = 2 * share * (1 - share) * (mean - 1) + share.square() * (variance_of_squares - 2 * mean)
             least = _LEAST_BEND * row_mean(2 * share.square() * mean, counts) + _TINY
             bend = (-row_mean(bends, counts)).clamp_min(least)
             log_noise = torch.maximum(log_noise + (slope / bend).clamp(-_STRIDE, _STRIDE), lowest)

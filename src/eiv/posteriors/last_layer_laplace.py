@@ -28,7 +28,7 @@ _ZETAS = 256  # zetas per row in each of the two sets that its information is es
 _MOST_ROWS, _MOST_DRAWN_ROWS = 10_000, 2_000  # the most rows that the information is taken from, with and without it
 _LABELS, _LEAST_LABELS = 2_000, 4  # the fewest labels that are drawn, over all rows and per row
 _ONE_AT_A_TIME = threading.Lock()  # threads that predict with the same posterior wait for its directions
-_LEAST_PRECISION = 1e-8  # the smallest precision as a share of the largest, for a fit without prior
+_LEAST_INVERSE_VARIANCE = 1e-8  # the smallest as a share of the largest, for a fit without prior
 
 
 class Features(NamedTuple):
@@ -134,9 +134,11 @@ class LastLayerLaplace(PointPosterior):
             )
         values, vectors = torch.linalg.eigh(information * _times_as_many(rows, chosen))
         # Rounding and the scatter of drawn zetas can make eigenvalues negative.
-        precisions = values.clamp_min(0) + 2 * self.penalties.unsqueeze(1)
-        precisions = torch.maximum(precisions, _LEAST_PRECISION * precisions.amax(1, keepdim=True))
-        root = vectors * precisions.rsqrt().unsqueeze(1) @ vectors.mT  # symmetric, hence unique
+        inverse_variances = values.clamp_min(0) + 2 * self.penalties.unsqueeze(1)
+        inverse_variances = torch.maximum(
+            inverse_variances, _LEAST_INVERSE_VARIANCE * inverse_variances.amax(1, keepdim=True)
+        )
+        root = vectors * inverse_variances.rsqrt().unsqueeze(1) @ vectors.mT  # symmetric, hence unique
         self.kept["root"] = root.to(y.dtype)
 
     @property

@@ -30,7 +30,7 @@ _NODES_OF_TASK = 8  # zetas of a row that a core takes at once
 
 
 class Entropies(NamedTuple):
-    r"""The probabilities of classes, and the parts of their entropy in nats.
+    r"""The probabilities of classes, and the components of their entropy in nats.
 
     .. math:: H[\mathrm{probabilities}] = \mathrm{label} + \mathrm{aleatoric} + \mathrm{epistemic}
 
@@ -71,7 +71,7 @@ def entropies(p: Tensor, weights: Tensor, pool: Tensor | None = None) -> Entropi
         pool: `S`, the share of each network, which add up to one; None where all are equal.
 
     Returns:
-        The probabilities and the parts.
+        The probabilities and the components.
 
     Examples:
         >>> sure = torch.eye(2).view(1, 1, 2, 1, 2)  # the class depends on zeta alone
@@ -134,7 +134,7 @@ class ClassSampler(BlockSampler):
         return self.n_blocks * (self.n_zeta if self.posterior.in_closed_form else min(2, self.n_zeta))
 
     def entropies(self, inputs: ZetaPosterior) -> Entropies:
-        """The probabilities and the parts of their entropy for `inputs`, `rows x n_x`, in float64."""
+        """The probabilities and the components of their entropy for `inputs`, `rows x n_x`, in float64."""
         thetas, like = self._thetas(slice(None)), inputs.mean
         if self.n_zeta == 1:  # exact inputs
             p = self._probabilities(thetas, like.unsqueeze(0))
@@ -186,6 +186,9 @@ class ClassPrediction:
         aleatoric: `rows`, what the error of x leaves open about the true input.
         epistemic: `rows`, what the data leave open about the weights.
         index: the labels of the rows, where X was a pandas table.
+        contributions: `rows x n_x`, what an exact measurement of each input would take off the entropy, or None where
+            it was not asked for; `budget` shows it.
+        feature_names: the names of the features, where X was a pandas table.
         likeness: `rows`, as for `eiv.Prediction`.
         unlike_below: the likeness below which a row is `unlike` the training rows.
 
@@ -209,10 +212,12 @@ class ClassPrediction:
     index: Any = None
     likeness: Array | None = None
     unlike_below: float | None = None
+    contributions: Array | None = None
+    feature_names: tuple[str, ...] | None = None
 
     @property
     def entropy(self) -> Array:
-        """The entropy of the probabilities, the sum of the three parts: `rows`."""
+        """The entropy of the probabilities, the sum of the three components: `rows`."""
         return self.label + self.aleatoric + self.epistemic
 
     @property
@@ -232,8 +237,41 @@ class ClassPrediction:
         found = "" if self.unlike is None or not self.unlike.any() else f", unlike={int(self.unlike.sum())}"
         return f"ClassPrediction(rows={len(self)}, classes={len(self.classes)}{found})"
 
+    def budget(self) -> pd.DataFrame:
+        r"""The budget of the entropy, in nats: label, each input, inputs together, and weights.
+
+        .. math:: H = \mathrm{label} + \sum_i I_i + \mathrm{together} + \mathrm{epistemic}
+
+        I is what an exact measurement of an input alone would take off the entropy, on average
+        (`eiv.prediction.classbudget.EntropyBudgetSampler`). What inputs cause together is the rest of the aleatoric
+        part; it can be negative where true inputs depend on each other given x, and by a little by chance.
+
+        Returns:
+            One row per prediction. The columns add up to `entropy`.
+
+        Raises:
+            ValueError: where the prediction was made without `budget=True`.
+
+        Examples:
+            >>> one = np.ones(1)
+            >>> p = ClassPrediction(np.full((1, 2), 0.5), np.array([0, 1]), one, one, one,
+            ...                     contributions=np.array([[0.5, 0.25]]))
+            >>> p.budget()
+               label   x0    x1  together  weights
+            0    1.0  0.5  0.25      0.25      1.0
+
+        """
+        import pandas as pd  # noqa: PLC0415
+
+        if self.contributions is None:
+            raise ValueError("The budget was not asked for. Predict with predict_distribution(X, budget=True).")
+        names = self.feature_names or tuple(f"x{i}" for i in range(self.contributions.shape[1]))
+        together = self.aleatoric - self.contributions.sum(1)
+        values = np.column_stack([self.label, self.contributions, together, self.epistemic])
+        return pd.DataFrame(values, index=self.index, columns=["label", *names, "together", "weights"])
+
     def to_frame(self) -> pd.DataFrame:
-        """A table with one row per prediction: probabilities, the most probable class and the parts of the entropy."""
+        """A table with one row per prediction: probabilities, the most probable class, components of the entropy."""
         import pandas as pd  # noqa: PLC0415
 
         columns: dict[str, Any] = {

@@ -12,13 +12,22 @@ from numpy.typing import NDArray
 
 import eiv
 from eiv.extras import needs
+from eiv.inputs.errors import standard_deviations
 from eiv.report import sections
+from eiv.report.classpage import class_sections, class_summary, class_title
 from eiv.report.contributions import Budget
 from eiv.report.curves import curves
 from eiv.report.joint import Joint, joint_section
 from eiv.report.labels import Comparison
 from eiv.report.pages import Cell, HtmlTable, Section, write_page
-from eiv.report.provenance import header_lines, held_out_scores, output_names, settings_of, words_on_factor
+from eiv.report.provenance import (
+    header_lines,
+    held_out_scores,
+    output_names,
+    settings_of,
+    with_units,
+    words_on_factor,
+)
 from eiv.report.ranges import Ranges
 from eiv.report.sample import Sample, predict
 from eiv.report.sections import LabelError, Output
@@ -67,6 +76,9 @@ def write_model_page(
     """
     needs("A page", "jinja2", "matplotlib", extra="report")
     on_step("predicting")
+    if model.has_classes:
+        _write_class_page(path, model, header, sample, provenance)
+        return
     outputs, where = _outputs(model, header, sample)
     on_step("drawing")
     parts = _sections(model, outputs, sample, where, learned=_is_learned(header, sample))
@@ -80,6 +92,34 @@ def write_model_page(
         summary=_summary(model, header, outputs, sample, where),
         notice=_notice(header, outputs, sample),
         sections=[*parts, _provenance(header, provenance)],
+    )
+
+
+def _write_class_page(
+    path: Path,
+    model: FittedModel,
+    header: Mapping[str, Any],
+    sample: Sample | None,
+    provenance: Sequence[tuple[str, str]],
+) -> None:
+    """The same for a model of classes."""
+    assert model.names.classes is not None
+    features = tuple(header["features"]["names"] or (f"x{j}" for j in range(model.n_features)))
+    parts = class_sections(model, features, sample)
+    notice = list(filter(None, [words_on_factor(header)]))
+    if sample is not None and sample.y is None:
+        notice.append(f"{sample.name} holds no classes, so the page has no calibration and no confusions.")
+    elif _is_learned(header, sample):
+        notice.append("The model was fitted to these rows: on new ones, calibration and confusions look worse.")
+    write_page(
+        path,
+        "model.html.j2",
+        title=class_title(header, [str(name) for name in model.names.classes.tolist()]),
+        version=eiv.__version__,
+        subject=_subject(sample),
+        summary=class_summary(header),
+        notice=" ".join(notice),
+        sections=[*parts, sections.training_section(model), _provenance(header, provenance)],
     )
 
 
@@ -104,8 +144,9 @@ def _sections(
 
 def _outputs(model: FittedModel, header: Mapping[str, Any], sample: Sample | None) -> tuple[list[Output], str]:
     """The results of the model for the rows, one entry per output, and words that say where its budget holds."""
-    features = tuple(header["features"]["names"] or (f"x{j}" for j in range(model.n_features)))
-    names = output_names(header)
+    named = header["features"]["names"] or [f"x{j}" for j in range(model.n_features)]
+    features = with_units(named, model.names.units)
+    names = with_units(output_names(header), model.names.output_units)
     middle = model.record.x_quantiles[2:3]
     own_errors = None if model.x_err is not None else model.record.x_err_median
     if sample is None:
@@ -145,7 +186,7 @@ def _typical_errors(model: FittedModel, sample: Sample) -> Array:
     """The median error of each feature in the rows."""
     if sample.X_err is None:
         return model.record.x_err_median
-    return np.median(np.atleast_2d(sample.X_err), axis=0)
+    return np.median(standard_deviations(model.readings(sample.X, sample.X_err).errors), axis=0)
 
 
 def _typical_label_error(model: FittedModel, sample: Sample | None, i: int) -> float | None:

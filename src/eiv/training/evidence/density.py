@@ -21,7 +21,7 @@ class Spare(NamedTuple):
 
     of_inputs: Tensor  # rows x n_y, at the weights that were found
     of_weights: Tensor  # rows x n_y, where they are open
-    scatter: Tensor  # rows, tr Sigma of the kernel that both were found with
+    traces: Tensor  # rows, tr Sigma of the kernel that both were found with
     most: float = 1.0  # factor that the second is stretched by at most, for a kernel with a larger tr Sigma
 
     @classmethod
@@ -33,16 +33,16 @@ class Spare(NamedTuple):
     @torch.no_grad()
     def of(cls, family: Family, values: Values, draws: Draws, inputs: Inputs, solution: Solution) -> Spare:
         """The variances of a solution."""
-        scatter = family.scatter(family.means(inputs, values, draws), inputs, values, draws)
-        return cls(solution.of_inputs, solution.spare, scatter.clamp_min(_TINY))  # a row without error has none
+        traces = family.traces(family.means(inputs, values, draws), inputs, values, draws)
+        return cls(solution.of_inputs, solution.spare, traces.clamp_min(_TINY))  # a row without error has none
 
     def take(self, rows: Tensor) -> Spare:
         """Some of the rows."""
-        return Spare(self.of_inputs[rows], self.of_weights[rows], self.scatter[rows], self.most)
+        return Spare(self.of_inputs[rows], self.of_weights[rows], self.traces[rows], self.most)
 
-    def variance(self, scatter: Tensor) -> Tensor:
-        """The variance under another kernel, whose tr Sigma is `scatter`; the part of open weights scales with it."""
-        return self.of_inputs + self.of_weights * (scatter / self.scatter).clamp(0, self.most).unsqueeze(1)
+    def variance(self, traces: Tensor) -> Tensor:
+        """The variance under another kernel, whose tr Sigma is `traces`; that of open weights scales with it."""
+        return self.of_inputs + self.of_weights * (traces / self.traces).clamp(0, self.most).unsqueeze(1)
 
 
 def log_evidence(
@@ -71,7 +71,7 @@ def log_evidence(
     means = family.means(inputs, values, draws)
     noise = (2 * values.log_noise).exp() + labels.known  # rows x n_y
     if spare is not None:
-        noise = noise + spare.variance(family.scatter(means, inputs, values, draws))
+        noise = noise + spare.variance(family.traces(means, inputs, values, draws))
     found: Tensor = _LogDensity.apply(means, noise, labels.y, labels.weights)  # type: ignore[no-untyped-call]
     return found
 

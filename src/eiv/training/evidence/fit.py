@@ -144,12 +144,14 @@ def _take_over(posterior: WeightPosterior, members: Sequence[Found]) -> None:
             value[place].copy_(wanted[name])
         ones = torch.ones_like(scales)
         ones[-1] = scales[-1]
-        roots.append(torch.block_diag(*(_root(each / (ones.unsqueeze(1) * ones)) for each in solution.precision)))
+        roots.append(
+            torch.block_diag(*(_root(each / (ones.unsqueeze(1) * ones)) for each in solution.inverse_covariance))
+        )
     posterior.load_state({"root": torch.stack(roots)})
 
 
-def _root(precision: Tensor) -> Tensor:
+def _root(inverse_covariance: Tensor) -> Tensor:
     """Of the inverse: the symmetric one, which is unique."""
-    values, vectors = torch.linalg.eigh(precision)
+    values, vectors = torch.linalg.eigh(inverse_covariance)
     root: Tensor = vectors * values.rsqrt() @ vectors.T
     return root

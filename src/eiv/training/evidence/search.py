@@ -278,13 +278,13 @@ def _with_directions(found: Found, family: Family, inputs: Inputs, labels: Label
     values = found.family.values(found.flat)
     centres = inputs.centres - labels.mean(inputs.centres)
     y, counts = labels.y.sum(1) - labels.mean(labels.y.sum(1)), labels.weights
-    scatter = (counts * centres.T) @ centres / labels.size + _RIDGE * torch.eye(family.n_inputs).to(y)
-    slope = torch.linalg.solve(scatter, centres.T @ (counts * y) / labels.size)
-    white = torch.linalg.solve_triangular(torch.linalg.cholesky(scatter), centres.T, upper=False)
+    covariance = (counts * centres.T) @ centres / labels.size + _RIDGE * torch.eye(family.n_inputs).to(y)
+    slope = torch.linalg.solve(covariance, centres.T @ (counts * y) / labels.size)
+    white = torch.linalg.solve_triangular(torch.linalg.cholesky(covariance), centres.T, upper=False)
     curvature = (white * (counts * (y - centres @ slope))) @ white.T / labels.size
     sizes, vectors = torch.linalg.eigh(curvature)
     order = sizes.abs().argsort(descending=True)
-    back = torch.linalg.solve_triangular(torch.linalg.cholesky(scatter).T, vectors[:, order], upper=True).T
+    back = torch.linalg.solve_triangular(torch.linalg.cholesky(covariance).T, vectors[:, order], upper=True).T
     directions = torch.cat([slope[None], back])[: family.n_directions]
     directions = directions / directions.norm(dim=1, keepdim=True).clamp_min(_TINY)
     sizes = values.log_size.new_full((family.n_directions,), _SIZE)

@@ -58,7 +58,7 @@ class Solution:
 
     Attributes:
         weights: `n_y x F`, in units of their prior.
-        precision: `n_y x F x F`, the inverse of their covariance C.
+        inverse_covariance: `n_y x F x F`, the inverse of their covariance C.
         of_inputs: `rows x n_y`, w^T Sigma w, the variance of f(zeta) given x at these weights.
         spare: `rows x n_y`, tr Sigma C, what the variance of the weights adds to it.
         evidence: `n_y`, the logarithm of the density of the labels, the weights integrated over (see `solve`).
@@ -66,7 +66,7 @@ class Solution:
     """
 
     weights: Tensor
-    precision: Tensor
+    inverse_covariance: Tensor
     of_inputs: Tensor
     spare: Tensor
     evidence: Tensor
@@ -115,8 +115,10 @@ def solve(
             of_inputs, spare = before.of_inputs[:, j], before.spare[:, j]
         own = _Output(labels.y[:, j], sigma.square() + labels.known[:, j], labels.weights)
         found.append(_of_output(features, own, of_inputs, spare))
-    weights, precision, of_inputs, spares, evidence = (torch.stack(parts) for parts in zip(*found, strict=True))
-    return Solution(weights, precision, of_inputs.T, spares.T, evidence)
+    weights, inverse_covariance, of_inputs, spares, evidence = (
+        torch.stack(parts) for parts in zip(*found, strict=True)
+    )
+    return Solution(weights, inverse_covariance, of_inputs.T, spares.T, evidence)
 
 
 def log_density(
@@ -128,7 +130,7 @@ def log_density(
               \sigma_y^2 + y_{err}^2 + \hat w^T \Sigma_i \hat w + \mathrm{tr}\, \Sigma_i C + \mu_i^T C \mu_i\big)
     """
     found = torch.zeros_like(labels.y[:, 0])
-    roots = torch.linalg.cholesky(solution.precision)
+    roots = torch.linalg.cholesky(solution.inverse_covariance)
     for rows, means, nodes, weights in _RowFeatures(family, values, draws, inputs):
         for j, (w, root) in enumerate(zip(solution.weights, roots, strict=True)):
             variance = values.log_noise[j].exp().square() + labels.known[rows, j]
@@ -240,13 +242,13 @@ def _of_output(
         w, now = moved, there
         if gain < _ENOUGH * size**0.5:
             break
-    precision = now.information + one
-    root = torch.linalg.cholesky(precision)
+    inverse_covariance = now.information + one
+    root = torch.linalg.cholesky(inverse_covariance)
     spare = torch.cat([_spare(root, nodes, weights) for _, _, nodes, weights in features])
     there = _look(features, output, spare, w)
     loss = there.value + 0.5 * (w @ w + size * math.log(2 * math.pi))
     evidence = -loss - torch.linalg.cholesky(there.information + one).diagonal().log().sum()
-    return w, precision, now.variances, spare, evidence
+    return w, inverse_covariance, now.variances, spare, evidence
 
 
 def _by_means_alone(features: _RowFeatures, output: _Output, total: Tensor) -> Tensor:
