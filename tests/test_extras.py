@@ -176,6 +176,7 @@ def test_the_command_line_without_the_other_extras(tmp_path):
     table = "\n".join(["a,b,y", *(f"{a},{b},{a - b:.3f}" for a, b in rows)])
     (tmp_path / "table.csv").write_text(table, encoding="utf-8")
     (tmp_path / "table.xlsx").write_bytes(b"PK\3\4")
+    (tmp_path / "table.fits").write_bytes(b"SIMPLE")
     commands = [
         "fit table.csv --target y --x-err 0.1 --recipe paper --set epochs=2 -o m.eiv",
         "predict m.eiv table.csv -o p.parquet",
@@ -183,6 +184,7 @@ def test_the_command_line_without_the_other_extras(tmp_path):
         "info m.eiv",
         "datasets",
         "predict m.eiv table.xlsx -o p.csv",
+        "predict m.eiv table.fits -o p.csv",
         "explain m.eiv table.csv --row 3 -o budget.png",
         "report m.eiv table.csv -o page.html",
         "reproduce --out quick",
@@ -190,13 +192,15 @@ def test_the_command_line_without_the_other_extras(tmp_path):
         "study posteriors --out study",
         "study tables --out study --seeds 0:1",
     ]
-    missing = ("jinja2", "matplotlib", "openpyxl", "onnx", "onnxruntime")
+    missing = ("jinja2", "matplotlib", "openpyxl", "onnx", "onnxruntime", "astropy")
     ended = run_without(missing, COMMANDS, json.dumps([command.split() for command in commands]), cwd=tmp_path)
     lines = [line for line in ended.stderr.splitlines() if line.startswith(("status", "error"))]
     of_pages = 'needs jinja2 and matplotlib, which are missing: pip install "eiv[report]"'
     assert lines == [
         *["status 0"] * 5,
         'error: table.xlsx: reading Excel needs openpyxl, which is missing: pip install "eiv[excel]"',
+        "status 2",
+        'error: table.fits: reading FITS needs astropy, which is missing: pip install "eiv[astro]"',
         "status 2",
         'error: A picture needs matplotlib, which is missing: pip install "eiv[report]"',
         "status 2",
@@ -206,7 +210,7 @@ def test_the_command_line_without_the_other_extras(tmp_path):
         "status 2",
         *[f"error: eiv study {of_pages}", "status 2"] * 3,
     ]
-    assert {path.name for path in tmp_path.iterdir()} == {"table.csv", "table.xlsx", "m.eiv", "p.parquet"}
+    assert {path.name for path in tmp_path.iterdir()} == {"table.csv", "table.xlsx", "table.fits", "m.eiv", "p.parquet"}
 
 
 @with_all
@@ -263,7 +267,7 @@ def test_each_extra_installs_what_is_missing_without_it():
 
 def test_all_installs_every_extra_and_dev_installs_all():
     needed_by_sklearn = {"joblib", "narwhals"}  # the second from 1.9 on
-    assert packages_of("all") == {*NOT_CORE, *needed_by_sklearn}
+    assert packages_of("all") == {*NOT_CORE, *needed_by_sklearn, "astropy"}
     assert packages_of("dev") > packages_of("all")
     core = {re.match(r"[\w-]+", requirement)[0] for requirement in PROJECT["dependencies"]}
     assert not core & packages_of("all")

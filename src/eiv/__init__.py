@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from eiv.comparison import Comparison, compare
     from eiv.estimators import ErrorScaler
     from eiv.inputs import (
+        ErrorLaw,
         FlatPrior,
         LearnedPrior,
         LostPrecisionWarning,
@@ -20,8 +21,16 @@ if TYPE_CHECKING:
         NormalPrior,
         Repeats,
         SuspiciousErrorWarning,
+        censored,
         errors_from_repeats,
+        growing,
+        law_from_pairs,
+        law_from_repeats,
+        rectangular,
         relative,
+        split_normal,
+        student_t,
+        triangular,
     )
     from eiv.io.modelfile import ModelFileError
     from eiv.model import FittedModel
@@ -39,6 +48,7 @@ __all__ = [
     "Comparison",
     "EiVClassifier",
     "EiVRegressor",
+    "ErrorLaw",
     "ErrorScaler",
     "FittedModel",
     "FlatPrior",
@@ -55,10 +65,18 @@ __all__ = [
     "TrainingDivergedError",
     "TrueInputs",
     "UnlikeRowsWarning",
+    "censored",
     "compare",
     "errors_from_repeats",
     "fit_splits",
+    "growing",
+    "law_from_pairs",
+    "law_from_repeats",
+    "rectangular",
     "relative",
+    "split_normal",
+    "student_t",
+    "triangular",
 ]
 
 _HOMES = {
@@ -66,6 +84,7 @@ _HOMES = {
     "Comparison": "eiv.comparison",
     "EiVClassifier": "eiv.classifier",
     "EiVRegressor": "eiv.regressor",
+    "ErrorLaw": "eiv.inputs",
     "ErrorScaler": "eiv.estimators",
     "FittedModel": "eiv.model",
     "FlatPrior": "eiv.inputs",
@@ -82,10 +101,18 @@ _HOMES = {
     "TrainingDivergedError": "eiv.training",
     "TrueInputs": "eiv.prediction.trueinputs",
     "UnlikeRowsWarning": "eiv.prediction.result",
+    "censored": "eiv.inputs",
     "compare": "eiv.comparison",
     "errors_from_repeats": "eiv.inputs",
     "fit_splits": "eiv.regressor",
+    "growing": "eiv.inputs",
+    "law_from_pairs": "eiv.inputs",
+    "law_from_repeats": "eiv.inputs",
+    "rectangular": "eiv.inputs",
     "relative": "eiv.inputs",
+    "split_normal": "eiv.inputs",
+    "student_t": "eiv.inputs",
+    "triangular": "eiv.inputs",
 }
 
 

@@ -16,10 +16,13 @@ from torch import Tensor
 from eiv.engine import memory
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import network_seeds
-from eiv.inputs import InputPrior, TrainingCloud, ZetaPosterior
+from eiv.inputs import ErrorLaw, FlatPrior, InputPrior, TrainingCloud, ZetaMixture, ZetaPosterior
 from eiv.inputs.columns import ErrorColumns
-from eiv.inputs.errors import stated_errors, times
-from eiv.inputs.own import OwnDraws, standardised
+from eiv.inputs.errors import times
+from eiv.inputs.given import zeta_given
+from eiv.inputs.mixed import Errors, MixedErrors, missing_cells
+from eiv.inputs.own import OwnDraws, stack_posteriors, standardised
+from eiv.inputs.stated import Readings
 from eiv.inputs.zeta import is_ours
 from eiv.likelihoods import Likelihood
 from eiv.likelihoods.base import OtherOutputs
@@ -56,6 +59,8 @@ class Names:
         has_columns: whether y had a second axis.
         classes: the classes in the order of the networks' outputs, where labels are classes.
         error_columns: the columns of X that hold errors of others, where some do.
+        units: of the features, None for one without; None where X had none.
+        output_units: the same for y.
 
     Examples:
         >>> Names(features=("length", "temperature")).has_columns
@@ -68,6 +73,8 @@ class Names:
     has_columns: bool = False
     classes: NDArray[Any] | None = None
     error_columns: ErrorColumns | None = None
+    units: tuple[str | None, ...] | None = None
+    output_units: tuple[str | None, ...] | None = None
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -124,12 +131,13 @@ class FittedModel:
         likelihood: the fitted p(y | f) of each network, in the units of the networks.
         weights: `S`, the share of each network in the pool; they add up to one.
         x_err: the error of X in predictions where none is given, `n_x` or `n_x x n_x`; None after a fit with errors
-            that differ from row to row.
+            that differ from row to row. Where there are `laws`, the median of their standard deviations.
         n_features: n_x.
         n_outputs: n_y.
         names: the names of features and outputs.
         record: the record of the training.
         cloud: where the training rows lie; None where an older file does not say.
+        laws: of the error of each feature, where some have another one than the normal; else None.
 
     Examples:
         >>> from eiv import EiVRegressor
@@ -155,6 +163,7 @@ class FittedModel:
     names: Names
     record: Record
     cloud: TrainingCloud | None = None
+    laws: tuple[ErrorLaw, ...] | None = None
 
     def __post_init__(self) -> None:
         """Refuse weights that are not shares of one."""
@@ -184,12 +193,12 @@ class FittedModel:
         """The seeds of the networks, one for each."""
         return network_seeds(self.seed, self.n_networks)
 
-    def zeta_posterior(self, x: Array, errors: Array, device: torch.device, dtype: torch.dtype) -> ZetaPosterior:
+    def zeta_posterior(self, x: Array, errors: Errors, device: torch.device, dtype: torch.dtype) -> ZetaPosterior:
         """The posterior of zeta given x and its `errors`, in the units of the networks: `rows x n_x`."""
         return standardised_zetas(self._prior, self.x_scaler, x, errors).to(device, dtype)
 
     @property
-    def _prior(self) -> InputPrior:
+    def _prior(self) -> InputPrior | _PriorOfLike:
         """The input prior; one that was learned does not overrule rows that are unlike those it was learned from."""
         if self.cloud is None or not self.cloud.of_zeta or self.cloud.prior is not self.input_prior:
             return self.input_prior
@@ -215,25 +224,30 @@ class FittedModel:
             )
         return replace(self, input_prior=input_prior)
 
-    def errors_of(self, X_err: Any, n_rows: int) -> Array:
-        """The errors of rows to predict, in a form of `eiv.inputs.errors`.
+    def readings(self, x: Array, X_err: Any = None) -> Readings:
+        """Rows to predict and their errors, in a form of `eiv.inputs.errors`.
 
         Args:
+            x: `rows x n_x`; NaN for a reading that is missing, where the model was fitted with missing="integrate", or
+                that is below the limit of a law.
             X_err: what a user states, in the units of X; None for the error of the fit.
-            n_rows: the number of rows.
 
         Returns:
-            Standard deviations or covariances, for all rows or for each.
+            The rows without NaN, and their errors.
 
         """
-        if X_err is None:
+        record, features = self.record, self.names.features
+        if X_err is None and self.laws is None:
             if self.x_err is None:
                 raise ValueError(
                     "X_err is needed: the model was fitted with an error for each row, so the errors of new rows have "
                     "to be given too (X_err=0 where they are exact)."
                 )
-            return self.x_err[None]
-        return stated_errors("X_err", X_err, self.names.features, self.record.x_spread, n_rows)
+            found = Readings(x, self.x_err[None])
+        else:
+            given = self.laws if X_err is None else X_err
+            found = Readings.of("X_err", given, x, features, spread=record.x_spread, by_row=True)
+        return found.without_gaps(self.settings.missing, record.x_spread, record.x_quantiles[2], features)
 
     def for_predictions(self) -> WeightPosterior:
         """The weight posterior, in float64 where its moments are known in closed form.
@@ -250,7 +264,7 @@ class FittedModel:
     def predict(
         self,
         x: Array,
-        errors: Array,
+        errors: Errors,
         y_err: Array | None = None,
         *,
         n_draws: tuple[int, int] | None = None,
@@ -321,13 +335,13 @@ class FittedModel:
     def predict_classes(
         self,
         x: Array,
-        errors: Array,
+        errors: Errors,
         *,
         n_draws: tuple[int, int] | None = None,
         budget: bool = False,
         index: Any = None,
     ) -> ClassPrediction:
-        """The probabilities of classes, and the parts of their entropy, for rows that have been checked.
+        """The probabilities of classes, and the components of their entropy, for rows that have been checked.
 
         The arguments are those of `predict`. `budget` adds what each input contributes, by 20 thetas at most.
         """
@@ -364,7 +378,7 @@ class FittedModel:
     def true_inputs(
         self,
         x: Array,
-        errors: Array,
+        errors: Errors,
         y: Array | None = None,
         y_err: Array | None = None,
         *,
@@ -412,7 +426,7 @@ class FittedModel:
             x, found.mean, found.std, found.ess, found.draws, found.covariance, index, self.names.features
         )
 
-    def _zetas(self, x: Array, errors: Array, rows: NDArray[np.int64], device: torch.device) -> ZetaPosterior:
+    def _zetas(self, x: Array, errors: Errors, rows: NDArray[np.int64], device: torch.device) -> ZetaPosterior:
         """The posterior of zeta given x in some rows, in the units of X and in float64."""
         zeta = checked_zetas(self._prior, x[rows], errors if len(errors) == 1 else errors[rows])
         if not is_ours(zeta):
@@ -420,22 +434,22 @@ class FittedModel:
             zeta = OwnDraws.of(zeta, shift, scale)  # which looks whether it can be drawn from
         return zeta.to(device, torch.float64)
 
-    def _taken(self, errors: Array, n_draws: tuple[int, int] | None) -> tuple[Array, int, int]:
+    def _taken(self, errors: Errors, n_draws: tuple[int, int] | None) -> tuple[Errors, int, int]:
         """The errors of x that a prediction takes, the number of thetas per network, and of zetas per block."""
         n_theta, n_zeta = n_draws or (self.settings.n_theta, zetas_per_block(self.settings.n_zeta))
         taken = times(errors, self.settings.x_err_factor)
         return taken, n_theta, n_zeta if taken.any() else 1
 
-    def draw_zeta(self, x: Array, errors: Array, n_draws: int, random: np.random.Generator) -> Array:
+    def draw_zeta(self, x: Array, errors: Errors, n_draws: int, random: np.random.Generator) -> Array:
         """Draw true inputs given the measured ones, in the units of X: `n_draws x rows x n_x`."""
         taken = times(errors, self.settings.x_err_factor)
-        zeta = self._prior.posterior(torch.tensor(x), torch.tensor(taken))
+        zeta = checked_zetas(self._prior, x, taken)
         noise = random.standard_normal((len(x), n_draws, zeta.n_base))
         drawn: Array = zeta.draw(torch.from_numpy(noise)).transpose(0, 1).numpy()
         return drawn
 
     def _sampled(
-        self, x: Array, errors: Array, sampler: FunctionSampler, posterior: WeightPosterior, keep: bool
+        self, x: Array, errors: Errors, sampler: FunctionSampler, posterior: WeightPosterior, keep: bool
     ) -> tuple[Array, Array | None]:
         """Mean, epistemic and aleatoric variance of all outputs of the networks, in their units, and draws.
 
@@ -464,7 +478,7 @@ class FittedModel:
         """Which outputs of the networks are f."""
         return self.likelihood.f_outputs(self.n_outputs)
 
-    def _shares(self, x: Array, errors: Array, n_theta: int, n_zeta: int) -> Array:
+    def _shares(self, x: Array, errors: Errors, n_theta: int, n_zeta: int) -> Array:
         """The share of each feature in the aleatoric variance, `rows x n_y x n_x`; NaN where there is no error."""
         shares = np.full((len(x), self.n_outputs, self.n_features), np.nan)
         if errors.any():
@@ -475,7 +489,7 @@ class FittedModel:
         return shares
 
     def _chunks(
-        self, x: Array, errors: Array, size: int, posterior: WeightPosterior
+        self, x: Array, errors: Errors, size: int, posterior: WeightPosterior
     ) -> Iterator[tuple[slice, ZetaPosterior]]:
         """The posterior of zeta, standardised, for `size` rows at a time, in the dtype of the networks."""
         like = posterior.parameters[0]
@@ -487,14 +501,26 @@ class FittedModel:
 
 @dataclass(frozen=True)
 class _PriorOfLike:
-    """A learned prior for rows like those it was learned from, and a flat one for others."""
+    """A learned prior for rows like those it was learned from, and a flat one for others that miss no reading."""
 
     cloud: TrainingCloud
 
-    def posterior(self, x: Tensor, x_err: Tensor) -> ZetaPosterior:
-        zeta = self.cloud.prior.posterior(x, x_err)
-        beyond = torch.from_numpy(self.cloud.beyond(x.numpy(), x_err.numpy()))
-        return zeta.with_flat_prior(beyond, x, x_err) if bool(beyond.any()) else zeta
+    def zetas(self, x: Array, errors: Errors) -> ZetaPosterior:
+        zeta = zeta_given(self.cloud.prior, torch.tensor(x), errors)
+        beyond, missing = self.cloud.beyond(x, errors), missing_cells(errors)
+        if missing is not None:
+            beyond &= ~missing.any(1)
+        rows = torch.from_numpy(beyond)
+        if not beyond.any() or not isinstance(zeta, ZetaMixture):
+            return zeta
+        if not isinstance(errors, MixedErrors):
+            return zeta.with_flat_prior(rows, torch.tensor(x), torch.tensor(errors))
+        pair = stack_posteriors([zeta, zeta_given(FlatPrior(), torch.tensor(x), replace(errors, missing=None))])
+        assert isinstance(pair, ZetaMixture)
+        parts = (pair.log_weights, pair.means, pair.scales)
+        return ZetaMixture.of(
+            *(torch.where(rows[(..., *(None,) * (part.ndim - 2))], part[1], part[0]) for part in parts)
+        )
 
 
 def zetas_per_block(n_zeta: int | None) -> int:
@@ -502,15 +528,15 @@ def zetas_per_block(n_zeta: int | None) -> int:
     return min(max(n_zeta or _MOST_ZETAS, _FEWEST_ZETAS), _MOST_ZETAS)
 
 
-def standardised_zetas(prior: InputPrior, scaler: Scaler, x: Array, errors: Array) -> ZetaPosterior:
+def standardised_zetas(prior: InputPrior | _PriorOfLike, scaler: Scaler, x: Array, errors: Errors) -> ZetaPosterior:
     """The posterior of zeta given x in the units of the networks: `rows x n_x`, in float64."""
     zeta = checked_zetas(prior, x, errors)
     return standardised(zeta, torch.from_numpy(scaler.shift), torch.from_numpy(scaler.scale))
 
 
-def checked_zetas(prior: InputPrior, x: Array, errors: Array) -> ZetaPosterior:
+def checked_zetas(prior: InputPrior | _PriorOfLike, x: Array, errors: Errors) -> ZetaPosterior:
     """The posterior of zeta given x in the units of X: `rows x n_x`, in float64."""
-    zeta = prior.posterior(torch.tensor(x), torch.tensor(errors))
+    zeta = prior.zetas(x, errors) if isinstance(prior, _PriorOfLike) else zeta_given(prior, torch.tensor(x), errors)
     if not isinstance(zeta, ZetaPosterior):
         raise TypeError(f"input_prior: its posterior must be an eiv.inputs.ZetaPosterior, got {type(zeta).__name__}.")
     if not errors.any() and not zeta.is_exact:

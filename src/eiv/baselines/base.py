@@ -134,7 +134,7 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_distribution(self, X: Any, *, X_err: Any = None, y_err: Any = None) -> Prediction:
-        """Predict with the parts of the uncertainty that the method knows; the others are 0.
+        """Predict with the components of the uncertainty that the method knows; the others are 0.
 
         Args:
             X: `rows x n_x`.

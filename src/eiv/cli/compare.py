@@ -32,7 +32,7 @@ _HEADINGS = {
 
 @app.command()
 def compare(  # noqa: PLR0913  (a command)
-    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet or Excel (.xlsx).")],
+    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
     target: Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")] = None,
     x_err: Annotated[
         list[str] | None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +43,20 @@ class TrainingTable:
     has_classes: bool = False
     weights: Array | None = None
     n_weightless: int = 0
+    units: Mapping[str, str] = field(default_factory=dict)
+    y_unit: str | None = None
+
+    @property
+    def carried(self) -> tuple[Any, Any]:
+        """X and y with the units of their columns, where the table has some; plain ones else."""
+        if not self.units and self.y_unit is None:
+            return self.X, self.y
+        from astropy.table import QTable  # noqa: PLC0415  (the table was read by it)
+        from astropy.units import Quantity  # noqa: PLC0415
+
+        columns = {name: self.X[name].to_numpy() for name in self.X}
+        X = QTable({n: Quantity(x, self.units[n]) if n in self.units else x for n, x in columns.items()})
+        return X, self.y if self.y_unit is None else Quantity(self.y, self.y_unit)
 
     @property
     def X_err(self) -> Array | None:  # noqa: N802
@@ -94,6 +108,9 @@ class TrainingTable:
         if y_spec is not None:
             y_spec = y_spec.with_spreads({target: y.std()})
             y_err = None if y_spec.is_exact else np.broadcast_to(y_spec.of(rows), (len(rows), 1))[good, 0]
+        for each in (spec, y_spec):
+            if each is not None:
+                each.check_units(source)
         return cls(
             X=X,
             y=y,
@@ -109,6 +126,8 @@ class TrainingTable:
             has_classes=labels is not None,
             weights=None if counts is None else counts[good],
             n_weightless=n_weightless,
+            units={name: source.units[name] for name in features if name in source.units},
+            y_unit=source.units.get(target) if labels is None else None,
         )
 
 

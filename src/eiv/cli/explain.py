@@ -30,7 +30,7 @@ _THETAS = 1600  # weight draws for the shares; with 100 the remainder scatters b
 @app.command()
 def explain(  # noqa: PLR0913  (a command)
     model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
-    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet or Excel (.xlsx).")],
+    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
     row: Annotated[
         int, typer.Option(metavar="N", help="The number of the row: 1 is the first one below the names of the columns.")
     ],
@@ -173,8 +173,8 @@ def _errors(table: ModelTable, row: TableRows) -> Array:
     """The error of each input of one row, `n_x`."""
     from eiv.inputs.errors import standard_deviations  # noqa: PLC0415
 
-    errors = table.model.errors_of(None if table.spec is None else table.spec.of(row), 1)
-    return np.asarray(standard_deviations(errors)[0])
+    X, X_err = table.inputs(row, np.ones(1, dtype=bool))
+    return np.asarray(standard_deviations(table.model.readings(X, X_err).errors)[0])
 
 
 def _show_inputs(table: ModelTable, row: TableRows, number: int) -> None:

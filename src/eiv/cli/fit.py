@@ -28,7 +28,7 @@ _LEAST_HELD_OUT = 5  # the fewest held-out rows that are scored
 
 @app.command()
 def fit(  # noqa: PLR0913  (a command)
-    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet or Excel (.xlsx).")],
+    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
     target: Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")] = None,
     classes: Annotated[
         bool | None,
@@ -237,7 +237,7 @@ def _fitted(
             bar.update(task, completed=share)
 
         models = fit_splits(
-            model, table.X, table.y, splits, table.X_err, table.y_err, table.weights, on_progress=on_progress
+            model, *table.carried, splits, table.X_err, table.y_err, table.weights, on_progress=on_progress
         )
     return models[-1], models[0] if len(test) else None
 

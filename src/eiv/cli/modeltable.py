@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from eiv import ClassPrediction, FittedModel, Prediction, TrueInputs
     from eiv.cli.data import Missing
     from eiv.cli.labelerrors import LabelErrors
+    from eiv.inputs.mixed import Errors
     from eiv.io.tables import ErrorSpec, Source, TableRows
     from eiv.report import Sample
 
@@ -53,7 +54,7 @@ class ModelTable:
         """Load the model and check that the table has the columns it needs; `target` is the column with the labels."""
         from eiv.cli.labelerrors import LabelErrors  # noqa: PLC0415  (slow to import)
         from eiv.io.modelfile import load_model, read_header  # noqa: PLC0415
-        from eiv.io.tables.reading import check_columns  # noqa: PLC0415
+        from eiv.io.tables.reading import check_columns, check_unit  # noqa: PLC0415
         from eiv.report.provenance import output_names  # noqa: PLC0415
 
         header = read_header(model_file)
@@ -66,6 +67,8 @@ class ModelTable:
             )
         features = tuple(named or source.columns)
         check_columns(source, features, f"a feature of {model_file}")
+        for name, unit in zip(features, model.names.units or (), strict=False):
+            check_unit(source, name, unit, f"it at the fit of {model_file}")
         kept = _given_at_fit(model_file, header["notes"], features) or _named_at_fit(model)
         spec = _errors(model_file, model, header["notes"].get("spreads"), kept, source, features, x_err)
         if spec is None and model.x_err is None:
@@ -76,6 +79,8 @@ class ModelTable:
         for name, term in ({} if spec is None else spec.terms).items():
             columns = () if term.column is None else (term.column,)
             check_columns(source, columns, f"the error of {name!r}; another can be given with --x-err")
+        if spec is not None:
+            spec.check_units(source)
         outputs = output_names(header)
         if model.has_classes:
             if y_err is not None:
@@ -220,12 +225,13 @@ class ModelTable:
         )
 
     @contextlib.contextmanager
-    def _of(self, rows: TableRows, good: NDArray[np.bool_]) -> Iterator[tuple[Array, Array]]:
+    def _of(self, rows: TableRows, good: NDArray[np.bool_]) -> Iterator[tuple[Array, Errors]]:
         """The good rows and their errors, for a prediction."""
         X, X_err = self.inputs(rows, good)
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused
-                yield X, self.model.errors_of(X_err, len(X))
+                x, errors, _ = self.model.readings(X, X_err)
+                yield x, errors
         except ValueError as error:
             raise ValueError(f"{self.source.path}, rows from {self.source.place(rows.first)} on: {error}") from error
 

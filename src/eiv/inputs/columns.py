@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eiv.inputs.errors import check_x_err
+from eiv.io.notation import FORMS, is_notation
 from eiv.validation import listed_names
 
 __all__ = ["ErrorColumns"]
@@ -25,15 +26,15 @@ class ErrorColumns:
 
     Attributes:
         columns: the names of all columns of X, in their order.
-        errors: for each feature the name of the column with its errors, or one error for all rows.
+        errors: for each feature the name of the column with its errors, or one error for all rows, which may be a text
+            of `eiv.io.notation`.
 
     Examples:
         >>> columns = ErrorColumns.of({"a": "a_err"}, ["a", "b", "a_err"])
         >>> columns.features
         ('a', 'b')
         >>> columns.split(np.array([[1.0, 2.0, 0.1], [3.0, 4.0, 0.2]]))[1]
-        array([[0.1, 0. ],
-               [0.2, 0. ]])
+        {'a': array([0.1, 0.2])}
 
     """
 
@@ -46,10 +47,10 @@ class ErrorColumns:
         for feature, error in self.errors.items():
             if feature not in known:
                 raise ValueError(f"x_err names {feature!r}, but the columns of X are {listed_names(self.columns)}.")
-            if isinstance(error, str) and error not in known:
+            if isinstance(error, str) and error not in known and not is_notation(error):
                 raise ValueError(
                     f"x_err: {error!r}, for the errors of {feature!r}, is not among the columns of X, "
-                    f"{listed_names(self.columns)}."
+                    f"{listed_names(self.columns)}, and not an error; these are: {FORMS}."
                 )
             if feature in self._holding:
                 raise ValueError(f"x_err: column {feature!r} of X holds errors, so it cannot have errors itself.")
@@ -59,7 +60,9 @@ class ErrorColumns:
     @classmethod
     def of(cls, x_err: Any, columns: Sequence[str] | None) -> ErrorColumns | None:
         """The columns that `x_err` names; None where it names none."""
-        named = [error for error in x_err.values() if isinstance(error, str)] if isinstance(x_err, Mapping) else []
+        texts = [error for error in x_err.values() if isinstance(error, str)] if isinstance(x_err, Mapping) else []
+        known = set() if columns is None else set(map(str, columns))
+        named = [text for text in texts if text in known or not is_notation(text)]
         if not named:
             return None
         if columns is None:
@@ -78,20 +81,19 @@ class ErrorColumns:
         """The columns to predict from."""
         return tuple(name for name in self.columns if name not in self._holding)
 
-    def split(self, table: Array) -> tuple[Array, Array]:
-        """The features and their errors, `rows x n_x` each, of a table with all columns."""
+    def split(self, table: Array) -> tuple[Array, dict[str, Any]]:
+        """The features, `rows x n_x`, of a table with all columns, and their errors: by row, for all, or as a text."""
         place = {name: j for j, name in enumerate(self.columns)}
-        errors = np.zeros((len(table), len(self.features)))
-        for j, feature in enumerate(self.features):
-            error = self.errors.get(feature, 0.0)
-            if isinstance(error, str):
-                _check_errors(feature, error, table[:, place[error]])
-            errors[:, j] = table[:, place[error]] if isinstance(error, str) else error
+        errors: dict[str, Any] = dict(self.errors)
+        for feature, error in self.errors.items():
+            if isinstance(error, str) and error in self._holding:
+                errors[feature] = table[:, place[error]]
+                _check_errors(feature, error, errors[feature])
         return table[:, [place[name] for name in self.features]], errors
 
     @property
     def _holding(self) -> set[str]:
-        return {error for error in self.errors.values() if isinstance(error, str)}
+        return {error for error in self.errors.values() if isinstance(error, str) and error in self.columns}
 
 
 def _check_errors(feature: str, column: str, values: Array) -> None:

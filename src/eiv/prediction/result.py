@@ -1,4 +1,4 @@
-"""The result of a prediction: moments, the three parts of its uncertainty, intervals, quantiles and samples."""
+"""The result of a prediction: moments, the three components of its uncertainty, intervals, quantiles and samples."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Prediction:
         draws: `n_draws x rows (x n_y)`, draws of f(zeta), or None where they were not kept.
         index: the labels of the rows, where X was a pandas table.
         output_names: the names of the outputs, where y was one.
-        shares: `rows (x n_y) x n_x`, the shares of the features in the squared aleatoric part, or None where they were
+        shares: `rows (x n_y) x n_x`, the shares of the features in the aleatoric variance, or None where they were
             not asked for; `budget` shows them.
         feature_names: the names of the features, where X was a pandas table.
         y_err_of_fit: `n_y`, the median known error of the training labels, where the fit was given errors of its labels
@@ -331,7 +331,7 @@ class Prediction:
         return pd.DataFrame(table | {("", name): value for name, value in of_rows.items()}, index=self.index)
 
     def budget(self) -> pd.DataFrame:
-        r"""The uncertainty budget: which input's error makes how much of the squared aleatoric part.
+        r"""The uncertainty budget: which input's error makes how much of the aleatoric variance.
 
         .. math:: \mathrm{share}_i = \frac{V_i}{V}, \qquad \mathrm{remainder} = 1 - \sum_i \mathrm{share}_i
 
@@ -364,9 +364,7 @@ class Prediction:
         return pd.DataFrame(shares.reshape(len(self), -1), index=self.index, columns=columns)
 
     def plot_budget(self, rows: int | slice | Sequence[int] | NDArray[Any] | None = None) -> Figure:
-        r"""The uncertainty budget as bars, one per row, and a panel per output.
-
-        .. math:: \sum_i \mathrm{share}_i + \mathrm{remainder} = 1
+        """The uncertainty budget as bars, one per row, and a panel per output; shares and remainder add up to 1.
 
         Args:
             rows: which rows to draw, as for `prediction[rows]`; by default the first twenty.

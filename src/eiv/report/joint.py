@@ -50,7 +50,7 @@ class Joint:
                 some.X_err,
                 np.zeros((len(some), len(names))) if some.y_err is None else some.y_err,
             )
-        p = model.predict(x, model.errors_of(errors, len(x)), known, keep_draws=True)
+        p = model.predict(*model.readings(x, errors)[:2], known, keep_draws=True)
         return cls(names, p.mean, p.covariance("function"), p.covariance("label"), p.noise_covariance)
 
     @property

@@ -19,7 +19,14 @@ from eiv.report.curves import curves
 from eiv.report.joint import Joint, joint_section
 from eiv.report.labels import Comparison
 from eiv.report.pages import Cell, HtmlTable, Section, write_page
-from eiv.report.provenance import header_lines, held_out_scores, output_names, settings_of, words_on_factor
+from eiv.report.provenance import (
+    header_lines,
+    held_out_scores,
+    output_names,
+    settings_of,
+    with_units,
+    words_on_factor,
+)
 from eiv.report.ranges import Ranges
 from eiv.report.sample import Sample, predict
 from eiv.report.sections import LabelError, Output
@@ -136,8 +143,9 @@ def _sections(
 
 def _outputs(model: FittedModel, header: Mapping[str, Any], sample: Sample | None) -> tuple[list[Output], str]:
     """The results of the model for the rows, one entry per output, and words that say where its budget holds."""
-    features = tuple(header["features"]["names"] or (f"x{j}" for j in range(model.n_features)))
-    names = output_names(header)
+    named = header["features"]["names"] or [f"x{j}" for j in range(model.n_features)]
+    features = with_units(named, model.names.units)
+    names = with_units(output_names(header), model.names.output_units)
     middle = model.record.x_quantiles[2:3]
     own_errors = None if model.x_err is not None else model.record.x_err_median
     if sample is None:

@@ -106,7 +106,7 @@ class Sample:
 def predict(model: FittedModel, X: Array, X_err: Any, y_err: Array | None, budget: bool = False) -> list[Prediction]:
     """One prediction per output; `y_err` is `rows x n_y` or `n_y`."""
     known = np.broadcast_to(0.0 if y_err is None else y_err, (len(X), model.n_outputs))
-    return single_outputs(model.predict(X, model.errors_of(X_err, len(X)), known, keep_draws=False, budget=budget))
+    return single_outputs(model.predict(*model.readings(X, X_err)[:2], known, keep_draws=False, budget=budget))
 
 
 def single_outputs(p: Prediction) -> list[Prediction]:

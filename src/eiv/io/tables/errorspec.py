@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.io.tables.reading import TableRows, listed
+from eiv.io.tables.reading import Source, TableRows, check_unit, listed
 from eiv.io.tables.scanning import TableError
 
 __all__ = ["ErrorSpec", "ErrorTerm"]
@@ -146,6 +146,12 @@ class ErrorSpec:
                 if given[feature].column in features:
                     raise TableError(f"--x-err {text}: {value!r} is a feature itself, so it cannot be an error too.")
         return cls(terms | given)
+
+    def check_units(self, source: Source) -> None:
+        """Raise a `TableError` where a column with errors has another unit than the column whose errors it holds."""
+        for name, term in self.terms.items():
+            if term.column is not None:
+                check_unit(source, term.column, source.units.get(name), f"column {name!r}, whose errors it holds,")
 
     @property
     def columns(self) -> tuple[str, ...]:
