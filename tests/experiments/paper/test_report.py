@@ -198,3 +198,10 @@ def test_the_page_in_docs_is_that_of_the_results(tmp_path):
     shutil.copy(root / "results" / "remarks.md", tmp_path)
     page = write_report(Tables.read(root / "results"), tmp_path, tmp_path / "reproduction.md")
     assert page.read_text() == (root / "docs" / "reproduction.md").read_text()
+
+
+@pytest.mark.usefixtures("unrendered")
+def test_the_page_names_the_version_of_the_run_not_that_of_today(tmp_path):
+    tables = run_tables(sets=["yacht"])
+    tables.stacks["eiv"] = "0.0.7"
+    assert "eiv 0.0.7:" in " ".join(write_report(tables, tmp_path).read_text().split())

@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-import eiv
 from eiv.datasets import SIMULATED
 from eiv.experiments.paper.claims import Claim, Condition, Verdict, check_claims, claims_table
 from eiv.experiments.paper.figures import CAPTIONS, draw_figures
@@ -63,7 +62,7 @@ def write_report(tables: Tables, folder: Path, page: Path | None = None) -> Path
     write_page(
         path,
         "reproduction.md.j2" if markdown else "reproduction.html.j2",
-        version=eiv.__version__,
+        version=", ".join(sorted(map(str, tables.stacks["eiv"].unique()))),  # which the run was made with
         scope=_scope(tables),
         notice=notice(tables),
         words=WORDS,
