@@ -89,7 +89,7 @@ class ErrorColumns:
         return tuple(name for name in self.columns if name not in self._holding)
 
     def split(self, table: Array) -> tuple[Array, dict[str, Any]]:
-        """The features, `rows x n_x`, of a table with all columns, and the error of each: by row, for all, or a text."""
+        """The features, `rows x n_x`, of a table with all columns, and the error of each: by row, for all, or text."""
         place = {name: j for j, name in enumerate(self.columns)}
         features = table[:, [place[name] for name in self.features]]
         entries: dict[str, Any] = {}
