@@ -42,6 +42,7 @@ def test_the_public_names_are_these():
         "TrainingDivergedError",
         "UnlikeRowsWarning",
         "errors_from_repeats",
+        "estimated",
         "fit_splits",
         "relative",
     ]

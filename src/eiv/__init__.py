@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Repeats,
         SuspiciousErrorWarning,
         errors_from_repeats,
+        estimated,
         relative,
     )
     from eiv.io.modelfile import ModelFileError
@@ -48,6 +49,7 @@ __all__ = [
     "TrainingDivergedError",
     "UnlikeRowsWarning",
     "errors_from_repeats",
+    "estimated",
     "fit_splits",
     "relative",
 ]
@@ -70,6 +72,7 @@ _HOMES = {
     "TrainingDivergedError": "eiv.training",
     "UnlikeRowsWarning": "eiv.prediction.result",
     "errors_from_repeats": "eiv.inputs",
+    "estimated": "eiv.inputs",
     "fit_splits": "eiv.regressor",
     "relative": "eiv.inputs",
 }

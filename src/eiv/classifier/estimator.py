@@ -357,7 +357,13 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         features = getattr(self, "feature_names_in_", None)
         names = Names(None if features is None else tuple(map(str, features)), has_columns=True, classes=classes)
         v.check_spread("X", x, features)
-        return Table(x, self._errors_at_fit(x, X_err), columns, names=names)
+        errors, size_prior = self._errors_at_fit(x, X_err)
+        if size_prior is not None:
+            raise ValueError(
+                "x_err: the size of errors is learned from labels that are numbers only (eiv.EiVRegressor). For "
+                "classes, state the errors without eiv.estimated."
+            )
+        return Table(x, errors, columns, names=names)
 
     def _distribution(self, X: Any, X_err: Any, input_prior: Population) -> ClassPrediction:
         """What the methods that predict have in common; a warning of it points to who calls these."""

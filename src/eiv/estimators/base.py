@@ -16,7 +16,7 @@ from torch import nn
 from eiv import validation as v
 from eiv.engine.products import check_precision
 from eiv.estimators.population import Population, for_population
-from eiv.inputs import InputPrior, RelativeError
+from eiv.inputs import EstimatedError, InputPrior, LearnedSizes, RelativeError, SizePrior
 from eiv.inputs.errors import check_x_err, named_errors, times
 from eiv.inputs.plausible import check_plausible
 from eiv.io.modelfile import ModelFileError, load_model, save_model
@@ -103,6 +103,11 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
     def x_err_factor_(self) -> float:
         """What stated errors are multiplied by."""
         return self._fitted.settings.x_err_factor
+
+    @property
+    def x_err_scale_(self) -> LearnedSizes | None:
+        """What was learned of the size of the errors; None where they were stated as known."""
+        return self._fitted.sizes
 
     @property
     def x_err_median_(self) -> Array:
@@ -203,20 +208,27 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         arguments: dict[str, Any] = self.get_params(deep=False)
         return arguments
 
-    def _errors_at_fit(self, x: Array, X_err: Any, *, is_part: bool = False) -> Array:
-        """The errors of the training rows.
+    def _errors_at_fit(self, x: Array, X_err: Any, *, is_part: bool = False) -> tuple[Array, SizePrior | None]:
+        """The errors of the training rows, and what is believed of their size where that is to be learned.
 
         Whether they are plausible is asked of the whole table once, not again of a part of it.
         """
+        name, given, features = "x_err", self.x_err, getattr(self, "feature_names_in_", None)
         if X_err is not None:
-            errors = self._errors("X_err", X_err, x.std(0), len(x))
-        else:
-            errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err, x.std(0))
+            name, given = "X_err", X_err
+        size_prior = None
+        if isinstance(given, EstimatedError):
+            if self.x_err_factor not in (None, "auto"):
+                raise ValueError(
+                    f"x_err_factor must be left out where the size of the errors is learned, got {self.x_err_factor!r}."
+                )
+            given, size_prior = given.error, given.size_prior(self.n_features_in_, features)
+        errors = self._errors(name, 0.0 if given is None else given, x.std(0), None if X_err is None else len(x))
         if not is_part:
-            name, taken = self._taken("x_err" if X_err is None else "X_err", errors)
-            features, classical = getattr(self, "feature_names_in_", None), self.error_model == "classical"
+            name, taken = self._taken(name, errors, size_prior)
+            classical = self.error_model == "classical"
             check_plausible(name, x, taken, features, classical=classical, constant_left_out=self.standardise)
-        return errors
+        return errors, size_prior
 
     def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Array, Any]:
         """New rows, their errors, and their labels."""
@@ -248,8 +260,10 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             return errors.of(x_spread, names)
         return check_x_err(name, named_errors(name, errors, names), self.n_features_in_, n_rows)
 
-    def _taken(self, name: str, errors: Array) -> tuple[str, Array]:
-        """The errors that the fit takes as those of X, and what to call them."""
+    def _taken(self, name: str, errors: Array, size_prior: SizePrior | None) -> tuple[str, Array]:
+        """The errors that the fit takes as those of X, and what to call them; the least likely ones of unknown size."""
+        if size_prior is not None:
+            return f"{name} at the small end of its sizes", times(errors, np.exp(size_prior.mean - 2 * size_prior.std))
         factor = settings_for(self._arguments, n_rows=1).x_err_factor
         if factor == 1:
             return name, errors

@@ -9,20 +9,25 @@ from eiv.inputs.plausible import SuspiciousErrorWarning
 from eiv.inputs.priors import FlatPrior, InputPrior, NormalPrior
 from eiv.inputs.repeats import Repeats, errors_from_repeats
 from eiv.inputs.rows import Rows
+from eiv.inputs.sizes import EstimatedError, LearnedSizes, SizeNode, SizePrior, estimated
 from eiv.inputs.zeta import ZetaMixture, ZetaNormal, ZetaPosterior, ZetaTable
 
 __all__ = [
     "PRIORS",
     "PRIOR_KINDS",
     "ZETA_DRAWS",
+    "EstimatedError",
     "FlatPrior",
     "InputPrior",
     "LearnedPrior",
+    "LearnedSizes",
     "MixturePrior",
     "NormalPrior",
     "RelativeError",
     "Repeats",
     "Rows",
+    "SizeNode",
+    "SizePrior",
     "SuspiciousErrorWarning",
     "TrainingCloud",
     "ZetaDraws",
@@ -31,6 +36,7 @@ __all__ = [
     "ZetaPosterior",
     "ZetaTable",
     "errors_from_repeats",
+    "estimated",
     "relative",
 ]
 

@@ -53,6 +53,10 @@ class FlatPrior:
         """Lemma 1 for `x`, `rows x n_x`."""
         return ZetaNormal(x, x_err) if x_err.ndim == 2 else _one_component(x, x_err)
 
+    def log_density(self, x: Tensor, x_err: Tensor) -> Tensor:
+        """The logarithm of the density of x, `rows`, but for a constant: the same everywhere, whatever the errors."""
+        return torch.zeros_like(x[:, 0])
+
 
 @dataclass(frozen=True)
 class NormalPrior:
@@ -86,6 +90,15 @@ class NormalPrior:
             return _correlated(x, x_err, mean, 1 / std.expand(x.shape[-1]))
         shrinkage = 1 / (1 + (x_err / std).square())
         return ZetaNormal(mean + shrinkage * (x - mean), shrinkage.sqrt() * x_err)
+
+    def log_density(self, x: Tensor, x_err: Tensor) -> Tensor:
+        """The logarithm of the density of `x`, `rows`, which scatters by lambda_zeta and its errors."""
+        mean, std = (self._like(*each, x).expand_as(x[0]) for each in (("mean", self.mean), ("std", self.std)))
+        errors = x_err.square().diag_embed() if x_err.ndim == 2 else x_err
+        own = torch.isfinite(std)  # the density is the same everywhere along the others
+        root = torch.linalg.cholesky(errors[:, own][:, :, own] + std[own].square().diag_embed())
+        found: Tensor = torch.distributions.MultivariateNormal(mean[own], scale_tril=root).log_prob(x[:, own])
+        return found
 
     @staticmethod
     def _like(name: str, value: ArrayLike, x: Tensor) -> Tensor:

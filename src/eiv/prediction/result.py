@@ -79,6 +79,8 @@ class Prediction:
             error considered (see `eiv.inputs.TrainingCloud`). None where the model does not know its training rows, as
             from a file of an earlier version.
         unlike_below: the likeness below which a row is `unlike` the training rows.
+        of_size: the part of `epistemic` that is there because the size of the errors of X is not known exactly; its
+            square is a part of that of `epistemic`. None where the size was not learned (`eiv.estimated`).
 
     Examples:
         >>> import numpy as np
@@ -109,6 +111,7 @@ class Prediction:
     labels: Labels | None = None
     likeness: Array | None = None
     unlike_below: float | None = None
+    of_size: Array | None = None
 
     @property
     def unlike(self) -> NDArray[np.bool_] | None:
@@ -157,6 +160,7 @@ class Prediction:
             labels=None if self.labels is None else self.labels[rows],
             likeness=None if self.likeness is None else self.likeness[rows],
             unlike_below=self.unlike_below,
+            of_size=None if self.of_size is None else self.of_size[rows],
         )
 
     def __repr__(self) -> str:
@@ -255,7 +259,8 @@ class Prediction:
     def to_frame(self, level: float = 0.95) -> pd.DataFrame:
         """A table with one row per prediction: moments, split of the variance, interval of the function at `level`.
 
-        Several outputs stand side by side under their names. Where they are known, `likeness` and `unlike` come last;
+        Several outputs stand side by side under their names. `of_size` stands behind `epistemic`, of which it is a
+        part, where the size of the errors of X was learned. Where they are known, `likeness` and `unlike` come last;
         with several outputs, which share them, under an empty name.
 
         Examples:
@@ -267,7 +272,8 @@ class Prediction:
         import pandas as pd  # noqa: PLC0415
 
         low, high = self.interval(level)
-        parts = {name: getattr(self, name) for name in ("mean", "std", "epistemic", "aleatoric", "noise", "total")}
+        names = ["mean", "std", "epistemic", "of_size", "aleatoric", "noise", "total"]
+        parts = {name: value for name in names if (value := getattr(self, name)) is not None}
         columns = {name: self._columns(value) for name, value in (parts | {"low": low, "high": high}).items()}
         of_rows = {} if self.unlike is None else {"likeness": self.likeness, "unlike": self.unlike}
         if self.mean.ndim == 1:

@@ -16,7 +16,7 @@ from eiv import validation as v
 from eiv.estimators import EiVEstimator
 from eiv.estimators.base import named
 from eiv.estimators.population import Population, for_population, warn_of_unlike
-from eiv.inputs import InputPrior, LearnedPrior, RelativeError
+from eiv.inputs import EstimatedError, InputPrior, LearnedPrior, RelativeError
 from eiv.inputs.plausible import check_plausible_labels
 from eiv.likelihoods import Likelihood, NoiseRule
 from eiv.model import SAMPLERS, Names
@@ -44,8 +44,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
     Args:
         x_err: the error of X that holds for all rows, in the units of X: a standard deviation, one per feature, or
             those by name (a mapping or a pandas Series); 0 for exact columns; a covariance `n_x x n_x`; or
-            `eiv.relative(0.05)`, a share of each column's spread. None for exact inputs: the model without
-            Errors-in-Variables.
+            `eiv.relative(0.05)`, a share of each column's spread; or `eiv.estimated(0.3, dof=8)`, an error whose size
+            is itself an estimate and is learned. None for exact inputs: the model without Errors-in-Variables.
         recipe: what holds for the arguments that are None: "default", which serves tables of 60 to 100,000 rows
             without tuning, or "paper", the settings of the paper; see `eiv.training.settings`.
         error_model: "classical", x scatters around the true input; or "berkson", x was set and the true input
@@ -118,6 +118,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         x_err_: `n_x`, or a covariance `n_x x n_x`, the error that prediction takes where none is given; None after a
             fit with per-row errors.
         x_err_factor_: what stated errors are multiplied by; 1 unless `x_err_factor` or the labels said otherwise.
+        x_err_scale_: what was learned of the size of the errors, an `eiv.inputs.LearnedSizes` with a factor and its
+            relative uncertainty for each column; None where they were stated as known.
         x_quantiles_: `5 x n_x`, the least value of each feature in the training rows, its 5 %, 50 % and 95 % quantiles
             and its greatest value.
         x_err_median_: `n_x`, the median error of each feature in the training rows.
@@ -149,7 +151,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
 
     def __init__(  # noqa: PLR0913  (an estimator)
         self,
-        x_err: ArrayLike | RelativeError | None = None,
+        x_err: ArrayLike | RelativeError | EstimatedError | None = None,
         *,
         recipe: Literal["default", "paper"] = "default",
         error_model: Literal["classical", "berkson"] = "classical",
@@ -223,7 +225,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             X_err: the error of X instead of `x_err`, in the same forms or one per row: `rows x n_x`, or covariances
                 `rows x n_x x n_x`. A pandas table is matched by its column names. A covariance of all rows is best
                 given as `1 x n_x x n_x`: `n_x x n_x` is refused where there are as many rows as features and both
-                could be meant.
+                could be meant. `eiv.estimated(...)` of any of these where their size is to be learned.
             y_err: the known part of the error of y, a standard deviation for each row (`rows` or `rows x n_y`), each of
                 several outputs, or all. A pandas table, or a mapping or Series with a value for each output, is matched
                 by the column names of y; rows are taken in their order. `y_noise_` is what comes on top of it.
@@ -442,10 +444,10 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         v.check_spread("X", x, features)
         v.check_spread("y", outputs, names.outputs)
         y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape, names.outputs)
-        errors = self._errors_at_fit(x, X_err, is_part=is_part)
+        errors, size_prior = self._errors_at_fit(x, X_err, is_part=is_part)
         if y_errors is not None and not is_part:
             check_plausible_labels(outputs, y_errors, names.outputs)
-        return Table(x, errors, outputs, y_errors, names)
+        return Table(x, errors, outputs, y_errors, names, size_prior)
 
     def _distribution(
         self,

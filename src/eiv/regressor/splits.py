@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing, check_random_state
 
 from eiv import validation as v
+from eiv.inputs import EstimatedError
 from eiv.regressor.estimator import EiVRegressor
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Table
@@ -104,6 +106,8 @@ def _of_splits(
             )
         rows = np.asarray(split)
         errors = whole.x_err[rows] if per_row else X_err
+        if per_row and isinstance(X_err, EstimatedError):
+            errors = replace(X_err, error=errors)
         y_errors = None if whole.y_err is None else whole.y_err[rows]
         own = clone(model).set_params(random_state=int(random.randint(2**31)))
         some_x, some_y = _safe_indexing(X, rows), _safe_indexing(y, rows)

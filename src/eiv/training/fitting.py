@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from eiv.inputs import (
     LearnedPrior,
     MixturePrior,
     Rows,
+    SizePrior,
     TrainingCloud,
     ZetaDraws,
     ZetaPosterior,
@@ -40,7 +41,7 @@ from eiv.posteriors import FAMILIES, WeightPosterior
 from eiv.posteriors.base import one_or_each
 from eiv.scaling import Scaler
 from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
-from eiv.training.evidence import MEMBERS, Fitted, evidence_of, fit_by_evidence, n_rounds
+from eiv.training.evidence import MEMBERS, Fitted, Found, KernelSearch, fit_by_evidence, n_rounds
 from eiv.training.loop import Schedule, TrainingResult, train
 from eiv.training.progress import Report, show_integration, training_progress
 from eiv.training.settings import DTYPES, Settings, settings_for
@@ -65,6 +66,7 @@ class Table:
         y: `rows x n_y`.
         y_err: the same shape, or None.
         names: of features and outputs.
+        size_prior: what is believed of the size of the errors of X, where that is to be learned.
 
     """
 
@@ -73,6 +75,7 @@ class Table:
     y: Array
     y_err: Array | None = None
     names: Names = field(default_factory=Names)
+    size_prior: SizePrior | None = None
 
     @property
     def x_spread(self) -> Array:
@@ -85,9 +88,9 @@ class Table:
         """How many features have an error in some row."""
         return int(standard_deviations(self.x_err).any(0).sum())
 
-    def with_errors_times(self, factor: float) -> Table:
-        """The same rows with errors of X that are `factor` times as large."""
-        return self if factor == 1 else replace(self, x_err=times(self.x_err, factor))
+    def with_errors_times(self, factor: float | Array) -> Table:
+        """The same rows with errors of X that are `factor` times as large, one number or one per feature."""
+        return self if np.all(factor == 1) else replace(self, x_err=times(self.x_err, factor))
 
     def take(self, rows: NDArray[np.intp]) -> Table:
         """Some of the rows."""
@@ -192,11 +195,15 @@ class _Member:
 
 
 def fit_stack(
-    specs: Sequence[Spec], tables: Sequence[Table], on_progress: Callable[[float], None] | None = None
+    specs: Sequence[Spec],
+    tables: Sequence[Table],
+    on_progress: Callable[[float], None] | None = None,
+    near: Sequence[Found] = (),
 ) -> list[FittedModel]:
     """Fit models of one kind, on as many rows each, as one stack of networks.
 
-    They may differ in their rows, their seeds, and in what `_OWN` lists.
+    They may differ in their rows, their seeds, and in what `_OWN` lists. Networks of cosines may begin `near` kernels
+    that were found before, one for each model.
     """
     n_noisy = max(table.n_noisy for table in tables)
     chosen = [settings_for(spec.arguments, len(table.x), n_noisy) for spec, table in zip(specs, tables, strict=True)]
@@ -207,7 +214,7 @@ def fit_stack(
     members = [_Member.of(*parts) for parts in zip(specs, chosen, tables, priors, strict=True)]
     settings, device = chosen[0], members[0].rows.y.device
     if settings.network == "cosine":
-        return _fit_by_evidence(members, on_progress)
+        return _fit_by_evidence(members, on_progress, near or [None] * len(members))
     seeds = [seed for member in members for seed in member.seeds]
     rows = [member.rows for member in members for _ in member.seeds]
     likelihood = _likelihood(members)
@@ -245,17 +252,19 @@ def _check_one_kind(chosen: Sequence[Settings]) -> None:
             raise ValueError(f"{name} must be the same for all models of a stack, got {first[name]!r} and {value!r}.")
 
 
-def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], None] | None) -> list[FittedModel]:
+def _fit_by_evidence(
+    members: Sequence[_Member], on_progress: Callable[[float], None] | None, near: Sequence[Found | None]
+) -> list[FittedModel]:
     """Fit networks of cosines, one after another on a GPU, side by side on the cores of a CPU."""
     settings, device = members[0].settings, members[0].rows.y.device
     n_x, n_y = members[0].table.x.shape[1], members[0].table.y.shape[1]
     likelihood = _likelihood(members)
     y_scale = float(np.sqrt(np.mean(members[0].y_scaler.scale ** 2)))
 
-    def fit(member: _Member, seed: SeedSequence, place: int, report: Report | None) -> Fitted:
+    def fit(member: _Member, seed: SeedSequence, begin: Found | None, place: int, report: Report | None) -> Fitted:
         known = likelihood.state["y_noise"][place] if likelihood.is_fixed else None
         posterior = new_posterior(settings, n_x, n_y, [seed] * MEMBERS, device)
-        return fit_by_evidence(posterior, member.rows, _number(seed), known, reported(report), member.halves)
+        return fit_by_evidence(posterior, member.rows, _number(seed), known, reported(report), member.halves, begin)
 
     def reported(report: Report | None) -> Callable[[int, Tensor, Tensor], None]:
         def on_round(done: int, loss: Tensor, y_noise: Tensor) -> None:
@@ -264,7 +273,7 @@ def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], 
 
         return on_round
 
-    pairs = [(member, seed) for member in members for seed in member.seeds]
+    pairs = [(member, seed, begin) for member, begin in zip(members, near, strict=True) for seed in member.seeds]
     n_steps = n_rounds(n_x, likelihood.is_fixed)
     with training_progress(n_steps, y_scale, settings.verbose, on_progress, "rounds") as report:
         tasks = [partial(fit, *pair, place, None if place else report) for place, pair in enumerate(pairs)]
@@ -290,14 +299,42 @@ def _side_by_side(courses: Sequence[Tensor]) -> Tensor:
     return torch.stack([torch.cat([each, each[-1:].expand(longest - len(each))]) for each in courses], dim=1)
 
 
-def evidence_with(spec: Spec, table: Table) -> float:
-    """The logarithm of the density of the labels under a network of cosines, as a fit keeps it in its record."""
-    settings = settings_for(spec.arguments, len(table.x), table.n_noisy)
-    (prior,) = _fitted_priors([settings], [table.with_errors_times(settings.x_err_factor)])
-    member = _Member.of(spec, settings, table, prior)
-    likelihood = _likelihood([member])
-    known = likelihood.state["y_noise"][0] if likelihood.is_fixed else None
-    return evidence_of(member.rows, settings.hidden_units, _number(member.seeds[0]), known)
+class Trial(NamedTuple):
+    """One size of the errors of X, to be tried by the density of x and y.
+
+    Attributes:
+        search: for the kernel of a network of cosines.
+        prior: of the true inputs, as it is found for these errors.
+        table: the rows, with errors of this size.
+
+    """
+
+    search: KernelSearch
+    prior: InputPrior
+    table: Table
+
+    @classmethod
+    def of(cls, spec: Spec, table: Table) -> Trial:
+        """The trial of a table."""
+        settings = settings_for(spec.arguments, len(table.x), table.n_noisy)
+        taken = table.with_errors_times(settings.x_err_factor)
+        (prior,) = _fitted_priors([settings], [taken])
+        member = _Member.of(spec, settings, table, prior)
+        likelihood = _likelihood([member])
+        known = likelihood.state["y_noise"][0] if likelihood.is_fixed else None
+        search = KernelSearch.of(member.rows, settings.hidden_units, _number(member.seeds[0]), known)
+        return cls(search, prior, taken)
+
+    @property
+    def log_density_of_x(self) -> float:
+        r"""The logarithm of the density of x in the rows of the search.
+
+        .. math:: \sum_i \log \int \pi(\zeta)\, \mathcal{N}(x_i | \zeta, S_i)\, \mathrm{d}\zeta
+        """
+        rows = self.search.rows.cpu().numpy()
+        some = self.table.take(rows)
+        found: Tensor = self.prior.log_density(torch.tensor(some.x), torch.tensor(some.x_err))  # type: ignore[attr-defined]
+        return float(found.sum())
 
 
 def _number(seed: SeedSequence) -> int:
