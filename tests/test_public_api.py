@@ -38,6 +38,7 @@ def test_the_public_names_are_these():
         "NormalPrior",
         "Prediction",
         "Repeats",
+        "Sensitivity",
         "SuspiciousErrorWarning",
         "TrainingDivergedError",
         "UnlikeRowsWarning",
@@ -45,6 +46,7 @@ def test_the_public_names_are_these():
         "estimated",
         "fit_splits",
         "relative",
+        "sensitivity",
     ]
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from eiv.model import FittedModel
     from eiv.prediction.classes import ClassPrediction
     from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
-    from eiv.regressor import EiVRegressor, fit_splits
+    from eiv.regressor import EiVRegressor, Sensitivity, fit_splits, sensitivity
     from eiv.training import TrainingDivergedError
     from eiv.training.neighbours import MissedCurveWarning
 
@@ -45,6 +45,7 @@ __all__ = [
     "NormalPrior",
     "Prediction",
     "Repeats",
+    "Sensitivity",
     "SuspiciousErrorWarning",
     "TrainingDivergedError",
     "UnlikeRowsWarning",
@@ -52,6 +53,7 @@ __all__ = [
     "estimated",
     "fit_splits",
     "relative",
+    "sensitivity",
 ]
 
 _HOMES = {
@@ -68,6 +70,7 @@ _HOMES = {
     "NormalPrior": "eiv.inputs",
     "Prediction": "eiv.prediction.result",
     "Repeats": "eiv.inputs",
+    "Sensitivity": "eiv.regressor",
     "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
     "UnlikeRowsWarning": "eiv.prediction.result",
@@ -75,6 +78,7 @@ _HOMES = {
     "estimated": "eiv.inputs",
     "fit_splits": "eiv.regressor",
     "relative": "eiv.inputs",
+    "sensitivity": "eiv.regressor",
 }
 
 

@@ -23,7 +23,7 @@ def test_version(run):
 def test_help_names_every_command(run):
     status, out, _ = run("--help")
     assert status == 0
-    for command in ("fit", "predict", "explain", "report", "info", "reproduce", "datasets", "study"):
+    for command in ("fit", "predict", "explain", "report", "sensitivity", "info", "reproduce", "datasets", "study"):
         assert f"│ {command} " in out
 
 
