@@ -186,8 +186,8 @@ def test_errors_are_plausible_by_the_small_end_of_their_sizes():
 @pytest.mark.parametrize("wrong", [0.5, 2.0])
 @pytest.mark.parametrize("problem", ["cubic", "sine"])
 def test_a_size_stated_at_half_or_double_is_found_within_15_percent(problem, wrong):
-    data, truth = simulate(problem, random_state=0), SIMULATED[problem].x_err
-    model = EiVRegressor(estimated(wrong * truth, dof=4), random_state=0).fit(data.X, data.y)
+    data, truth = simulate(problem, n_rows=600, random_state=0), SIMULATED[problem].x_err
+    model = EiVRegressor(estimated(wrong * truth, dof=4), **SMALL | {"hidden_units": 64}).fit(data.X, data.y)
     assert wrong * model.x_err_scale_.factor[0] == pytest.approx(1, abs=0.15)
 
 
