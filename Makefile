@@ -6,7 +6,7 @@ READY := .venv/.ready
 # Two workers for two cores, one thread each (tests/conftest.py); who is done takes over from the others.
 PYTEST := $(BIN)/pytest -n auto --dist worksteal
 
-.PHONY: demo test test-all test-gpu coverage lint hooks bench clean
+.PHONY: demo test test-all test-gpu coverage lint docs package hooks bench clean
 
 demo: $(READY)
 	$(BIN)/eiv reproduce --out demo
@@ -34,6 +34,21 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The site, in build/site: warnings are errors, the gallery and the notebook run, links inside are checked.
+docs: .venv/.docs
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -b html docs build/site
+	$(BIN)/python docs/check_site.py build/site
+
+# Wheel and source archive in dist/, with the checks of the registry, and the wheel in an environment that has nothing else.
+package: .venv/.publish
+	rm -rf dist build/empty
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd build && empty/bin/python -c "import eiv; eiv.EiVRegressor(x_err=0.1, random_state=0).fit([[i / 40] for i in range(40)], range(40)).predict([[0.5]])"
+
 # What `lint` checks, at every commit of this clone.
 hooks: $(READY)
 	$(BIN)/pre-commit install
@@ -44,7 +59,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/memory.py --write
 
 clean:
-	rm -rf .venv demo build/coverage
+	rm -rf .venv demo build/coverage build/site build/empty docs/api docs/gallery_pages docs/ten_lines.ipynb
 
 # Made once, renewed when the requirements change. The stamp is written last, so an interrupted set-up starts anew.
 $(READY): pyproject.toml constraints.txt
@@ -52,4 +67,9 @@ $(READY): pyproject.toml constraints.txt
 		|| { echo "eiv needs Python 3.11 or newer; choose one with: make PYTHON=/path/to/python3"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+# An extra that only one target needs.
+.venv/.docs .venv/.publish: .venv/.%: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$*]'
 	@touch $@

@@ -22,7 +22,7 @@ from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaNormal
 from eiv.likelihoods import NOISE_RULES, NormalLikelihood
 from eiv.networks import NetworkStack, paper_network
-from eiv.networks.mlp import fast_stack
+from eiv.networks.fast import fast_stack
 from eiv.posteriors import BernoulliDropout
 from eiv.prediction.sampling import BlockSampler
 from eiv.training import Schedule, train

@@ -1,9 +1,9 @@
 """Time of this version over that of another one: `python benchmarks/versions.py COMMIT [--write]`.
 
 Each version runs in a process of its own, with its own copy of `speed.py`; the two take turns, so that whatever else
-the machine does strikes both. Times are those that the processor spent, on one thread, and trainings are five times as
-long as those of `speed.py`, since short ones scatter. A figure is the median over the rounds of the ratio of a turn to
-its neighbour's, with the standard error of that median.
+the machine does strikes both. Times are those that the processor spent, on one thread. Trainings of small networks are
+five times as long as those of `speed.py`, since short ones scatter. A figure is the median over the rounds of the ratio
+of a turn to its neighbour's, with the standard error of that median.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ speed.seconds = processor_seconds
 for line in sys.stdin:
     task, name, n_networks = line.strip().split(",")
     case = next(case for case in CASES if case.name == name)
-    timer = partial(engine_fit, replace(case, epochs=5 * case.epochs), int(n_networks))
+    longer = 5 if case.name.startswith("small") else 1
+    timer = partial(engine_fit, replace(case, epochs=longer * case.epochs), int(n_networks))
     if task == "prediction":
         timer = predict_timers(case)[f"eiv, {n_networks} network{'s' if n_networks != '1' else ''}"][1]
     timer()  # warms up

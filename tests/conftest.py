@@ -35,6 +35,7 @@ SECONDS_OF_SLOW = 3600  # after which a test marked `slow` fails; `timeout` in p
 _NOT_NUMERICAL = {
     "cli",
     "datasets",
+    "docs",
     "experiments",
     "fuzz",
     "gpu",
@@ -45,9 +46,12 @@ _NOT_NUMERICAL = {
     "test_bad_input.py",
     "test_benchmarks.py",
     "test_contributing.py",
+    "test_docs.py",
     "test_examples.py",
     "test_extras.py",
     "test_order.py",
+    "test_package.py",
+    "test_pages.py",
     "test_public_api.py",
     "test_readme.py",
     "test_rooms.py",
@@ -57,10 +61,11 @@ _NOT_NUMERICAL = {
 FILES_THAT_NEED = {
     "typer": [
         *("cli/*", "experiments/*", "report/*", "scenarios.py", "training/test_diagnostics.py", "test_benchmarks.py"),
+        "training/test_settings_page.py",
         *("test_contributing.py", "test_examples.py", "test_public_api.py", "test_readme.py", "test_rooms.py"),
     ],
     "pyarrow": ["fuzz/*", "io/tables/*"],
-    "onnxruntime": ["io/test_export.py"],
+    "onnxruntime": ["io/test_export.py", "test_docs.py"],
     "resource": ["fuzz/*", "cli/test_[e-z]*.py", "report/test_model_report.py"],
 }
 TESTS_THAT_NEED = {

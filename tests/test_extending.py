@@ -11,7 +11,7 @@ from scipy import stats
 from eiv import EiVRegressor, ModelFileError, Prediction
 from eiv.training.choosing import _score
 from eiv.training.fitting import Table
-from extensions import CommonFactor, FixedShare, Shrunk
+from extensions import CommonFactor, FixedShare, ShrinkageLearner, Shrunk
 from likelihoods.student_t import StudentT
 
 FAST = {"hidden_units": 16, "n_hidden": 2, "epochs": 20, "n_theta": 40, "random_state": 0, "dtype": "float64"}
@@ -37,11 +37,28 @@ def test_it_is_trained_predicted_with_and_saved_with_a_note(name, table, tmp_pat
     assert (p.std > 0).all()
     assert np.isfinite(p.quantile([0.1, 0.9], of="label")).all()
     model.save(tmp_path / "m.eiv")
-    with pytest.raises(ModelFileError, match=rf"fitted with a {name} of the user .*load\(path, {name}=\.\.\.\)"):
+    with pytest.raises(
+        ModelFileError, match=rf"fitted with an? [a-z_ ]+ of the user's own .*load\(path, {name}=\.\.\.\)"
+    ):
         EiVRegressor.load(tmp_path / "m.eiv")
     again = EiVRegressor.load(tmp_path / "m.eiv", **{name: OWN[name]})
     for part in ("mean", "epistemic", "aleatoric", "noise"):
         np.testing.assert_array_equal(getattr(again.predict_distribution(X[:5]), part), getattr(p, part))
+
+
+def test_a_learner_of_ones_own_is_given_again_as_it_was_fitted(table, tmp_path):
+    X, y = table
+    model = EiVRegressor(0.1, **FAST | {"recipe": "paper", "input_prior": ShrinkageLearner()}).fit(X, y)
+    assert isinstance(model.input_prior_, Shrunk)
+    model.save(tmp_path / "m.eiv")
+    with pytest.raises(
+        ModelFileError, match=r"an input prior of the user's own .* `input_prior_` of the model that was"
+    ):
+        EiVRegressor.load(tmp_path / "m.eiv")
+    with pytest.raises(ModelFileError, match=r"must be the prior as it was fitted.*\(of type Shrunk\), got .*Learner"):
+        EiVRegressor.load(tmp_path / "m.eiv", input_prior=ShrinkageLearner())
+    again = EiVRegressor.load(tmp_path / "m.eiv", input_prior=model.input_prior_)
+    np.testing.assert_array_equal(again.predict(X[:5]), model.predict(X[:5]))
 
 
 def test_a_family_of_ones_own_varies_as_it_says(table):

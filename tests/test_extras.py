@@ -16,8 +16,8 @@ from eiv.extras import MissingExtraError, is_installed, needs
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-OTHERS = ("parquet", "excel", "onnx", "datasets")
-NOT_CORE = ("typer", "rich", "jinja2", "matplotlib", "pyarrow", "openpyxl", "onnx", "onnxruntime")
+OTHERS = ("parquet", "excel", "onnx", "odr", "datasets")
+NOT_CORE = ("typer", "rich", "jinja2", "matplotlib", "pyarrow", "openpyxl", "onnx", "onnxruntime", "odrpack")
 
 with_all = pytest.mark.skipif(
     not all(map(is_installed, NOT_CORE)), reason="needs the extras, to take some of them away"
@@ -79,6 +79,10 @@ def workbook():
 def tables():
     import eiv.io.tables
 
+def odr():
+    from eiv.baselines import OrthogonalDistance
+    OrthogonalDistance(0.1).fit(X, y + 0.1 * random.normal(size=60))
+
 def experiments():
     import eiv.experiments.paper.run
 
@@ -93,6 +97,7 @@ found = {
     "onnx": sentence(lambda: model.export(folder / "m.onnx", "onnx")),
     "workbook": sentence(workbook),
     "tables": sentence(tables),
+    "odr": sentence(odr),
     "experiments": sentence(experiments),
     "left": sorted(path.name for path in folder.iterdir()),
     "loaded": sorted({packages} & set(sys.modules)),
@@ -106,6 +111,7 @@ SENTENCES = {
     "onnx": 'Export to ONNX needs onnx, which is missing: pip install "eiv[onnx]"',
     "workbook": 'An Excel workbook needs openpyxl, which is missing: pip install "eiv[datasets]"',
     "tables": 'eiv.io.tables needs pyarrow, which is missing: pip install "eiv[parquet]"',
+    "odr": 'Orthogonal distance regression needs odrpack, which is missing: pip install "eiv[odr]"',
     "experiments": 'eiv.experiments needs rich, which is missing: pip install "eiv[cli]"',
 }
 
@@ -211,7 +217,9 @@ def test_each_extra_works_without_the_others(extra):
     ended = run_without(hidden, TRY + CORE.replace("{packages}", repr(hidden)))
     assert ended.returncode == 0, ended.stderr
     found = json.loads(ended.stdout.splitlines()[-1])
-    works = {"report": {"figure", "page"}, "parquet": {"tables"}, "onnx": {"onnx"}}.get(extra, {"workbook"})
+    works = {"report": {"figure", "page"}, "parquet": {"tables"}, "onnx": {"onnx"}, "odr": {"odr"}}.get(
+        extra, {"workbook"}
+    )
     assert {name for name in SENTENCES if found[name] == SENTENCES[name]} == set(SENTENCES) - works
     assert {found[name] for name in works} <= {"it works", "BadZipFile"}  # the latter from openpyxl itself
     assert found["loaded"] == []
@@ -243,16 +251,31 @@ def test_each_extra_installs_what_is_missing_without_it():
         for path in (ROOT / "src").rglob("*.py")
         for packages, extra in re.findall(r'^ *needs\(f?"[^"]*", (.*), extra="(\w+)"\)', path.read_text("utf-8"), re.M)
     ]
-    assert {extra for _, extra in calls} == set(EXTRAS) - {"all", "dev"}
+    assert {extra for _, extra in calls} == set(EXTRAS) - {
+        "all",
+        "docs",
+        "publish",
+        "dev",
+    }  # `make` installs the last three
     for packages, extra in calls:
         assert set(packages) <= packages_of(extra)
 
 
 def test_all_installs_every_extra_and_dev_installs_all():
-    assert packages_of("all") == set(NOT_CORE)
+    needed_by_sklearn = {"joblib", "narwhals"}  # the second from 1.9 on
+    assert packages_of("all") == {*NOT_CORE, *needed_by_sklearn}
     assert packages_of("dev") > packages_of("all")
     core = {re.match(r"[\w-]+", requirement)[0] for requirement in PROJECT["dependencies"]}
     assert not core & packages_of("all")
+
+
+def test_only_experiments_need_the_joblib_of_the_extra():
+    """scikit-learn brings an older one too, so a process without it cannot show this."""
+    package = ROOT / "src" / "eiv"
+    users = [
+        path for path in package.rglob("*.py") if re.search(r"^\s*(import|from) joblib", path.read_text("utf-8"), re.M)
+    ]
+    assert {path.relative_to(package).parts[0] for path in users} == {"experiments"}
 
 
 def test_a_folder_of_the_name_is_no_package(tmp_path, monkeypatch):

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from eiv.classifier import EiVClassifier
+    from eiv.comparison import Comparison, compare
+    from eiv.estimators import ErrorScaler
     from eiv.inputs import (
         FlatPrior,
         LearnedPrior,
+        LostPrecisionWarning,
         MixturePrior,
         NormalPrior,
         Repeats,
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from eiv.model import FittedModel
     from eiv.prediction.classes import ClassPrediction
     from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
+    from eiv.prediction.trueinputs import TrueInputs
     from eiv.regressor import EiVRegressor, Sensitivity, fit_splits, sensitivity
     from eiv.training import TrainingDivergedError
     from eiv.training.neighbours import MissedCurveWarning
@@ -33,12 +37,15 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ClassPrediction",
+    "Comparison",
     "EiVClassifier",
     "EiVRegressor",
+    "ErrorScaler",
     "FittedModel",
     "FlatPrior",
     "LabelErrorWarning",
     "LearnedPrior",
+    "LostPrecisionWarning",
     "MissedCurveWarning",
     "MixturePrior",
     "ModelFileError",
@@ -48,7 +55,9 @@ __all__ = [
     "Sensitivity",
     "SuspiciousErrorWarning",
     "TrainingDivergedError",
+    "TrueInputs",
     "UnlikeRowsWarning",
+    "compare",
     "errors_from_repeats",
     "estimated",
     "fit_splits",
@@ -58,12 +67,15 @@ __all__ = [
 
 _HOMES = {
     "ClassPrediction": "eiv.prediction.classes",
+    "Comparison": "eiv.comparison",
     "EiVClassifier": "eiv.classifier",
     "EiVRegressor": "eiv.regressor",
+    "ErrorScaler": "eiv.estimators",
     "FittedModel": "eiv.model",
     "FlatPrior": "eiv.inputs",
     "LabelErrorWarning": "eiv.prediction.result",
     "LearnedPrior": "eiv.inputs",
+    "LostPrecisionWarning": "eiv.inputs",
     "MissedCurveWarning": "eiv.training.neighbours",
     "MixturePrior": "eiv.inputs",
     "ModelFileError": "eiv.io.modelfile",
@@ -73,7 +85,9 @@ _HOMES = {
     "Sensitivity": "eiv.regressor",
     "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
+    "TrueInputs": "eiv.prediction.trueinputs",
     "UnlikeRowsWarning": "eiv.prediction.result",
+    "compare": "eiv.comparison",
     "errors_from_repeats": "eiv.inputs",
     "estimated": "eiv.inputs",
     "fit_splits": "eiv.regressor",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, ndtr, ndtri
 
-__all__ = ["calibration_curve", "calibration_error", "coverage", "crps", "interval_score", "nll", "rmse"]
+__all__ = ["calibration_curve", "calibration_error", "coverage", "crps", "interval_score", "nll", "normal_crps", "rmse"]
 
 Array = NDArray[np.float64]
 
@@ -124,12 +124,33 @@ def crps(
         return float(np.mean(np.abs(z - t).mean(0) - half_distance))
     if mean is None or std is None:
         raise TypeError("crps takes mean and std, or draws; one of them is missing.")
-    m, s = np.asarray(mean, dtype=float), np.asarray(std, dtype=float)
+    return float(np.mean(normal_crps(t, mean, std)))
+
+
+def normal_crps(truth: ArrayLike, mean: ArrayLike, std: ArrayLike) -> Array:
+    r"""The continuous ranked probability score of normal distributions, of each value.
+
+    .. math:: s \, (w (2 \Phi(w) - 1) + 2 \varphi(w) - 1 / \sqrt\pi), \qquad w = (t - m) / s
+
+    Args:
+        truth: labels y, or the known g(zeta), any shape.
+        mean: means of the same shape.
+        std: standard deviations of the same shape; 0 gives the absolute error.
+
+    Returns:
+        The shape of `truth`, in its units; smaller is better.
+
+    Examples:
+        >>> normal_crps([0.0, 3.0], mean=0.0, std=[1.0, 0.0]).round(4)
+        array([0.2337, 3.    ])
+
+    """
+    t, m, s = (np.asarray(values, dtype=float) for values in (truth, mean, std))
     with np.errstate(divide="ignore", invalid="ignore"):
         w = (t - m) / s
         density = np.exp(-0.5 * w**2) / math.sqrt(2 * math.pi)
         normal = s * (w * (2 * ndtr(w) - 1) + 2 * density - 1 / math.sqrt(math.pi))
-    return float(np.mean(np.where(s == 0, np.abs(t - m), normal)))
+    return np.asarray(np.where(s == 0, np.abs(t - m), normal))
 
 
 def interval_score(truth: ArrayLike, low: ArrayLike, high: ArrayLike, level: float) -> float:
@@ -163,7 +184,7 @@ def interval_score(truth: ArrayLike, low: ArrayLike, high: ArrayLike, level: flo
 def calibration_curve(truth: ArrayLike, mean: ArrayLike, std: ArrayLike, levels: ArrayLike) -> Array:
     r"""The share of true values inside the central normal interval at each level, which should be that level.
 
-    .. math:: \frac1n \#\Big\{i : |t_i - m_i| \le \Phi^{-1}\big(\tfrac{1 + q}{2}\big) s_i\Big\}
+    .. math:: \frac1n \#\left\{i : |t_i - m_i| \le \Phi^{-1}\big(\tfrac{1 + q}{2}\big) s_i\right\}
 
     Args:
         truth: labels y, or the known g(zeta), any shape.

@@ -16,28 +16,34 @@ from torch import Tensor
 from eiv.engine import memory
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import network_seeds
-from eiv.inputs import EstimatedError, InputPrior, LearnedSizes, RelativeError, TrainingCloud, ZetaPosterior
-from eiv.inputs.errors import check_x_err, named_errors, times
-from eiv.inputs.own import standardised
+from eiv.inputs import EstimatedError, InputPrior, LearnedSizes, TrainingCloud, ZetaPosterior
+from eiv.inputs.columns import ErrorColumns
+from eiv.inputs.errors import stated_errors, times
+from eiv.inputs.own import OwnDraws, standardised
+from eiv.inputs.zeta import is_ours
 from eiv.likelihoods import Likelihood
 from eiv.likelihoods.base import OtherOutputs
 from eiv.posteriors import WeightPosterior
-from eiv.prediction import ClassPrediction, Prediction
+from eiv.prediction import ClassPrediction, Prediction, TrueInputs
 from eiv.prediction.budget import BudgetSampler
+from eiv.prediction.classbudget import EntropyBudgetSampler
 from eiv.prediction.classes import ClassSampler
+from eiv.prediction.lines import LineSampler, Observed
 from eiv.prediction.pooling import over_sizes
 from eiv.prediction.sampling import BlockSampler, FunctionSampler, LiteralSampler
+from eiv.prediction.trueinputs import FoundZetas
 from eiv.scaling import Scaler
 from eiv.training.settings import Settings
 
 __all__ = ["FittedModel", "Names", "Record"]
 
 Array = NDArray[np.float64]
-MOST_ZETAS = 5  # the most zetas in a block of a prediction, as many as it has thetas
+_FEWEST_ZETAS, _MOST_ZETAS = 2, 5  # in a block of a prediction: to split the variance, and as many as it has thetas
 SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
     "unbiased": BlockSampler,
     "literal": LiteralSampler,
 }
+_BUDGET_THETAS = 20  # of a network, for the budget of an entropy: it takes 1,024 zetas of a row for each input
 _OFF_ONE = 1e-9  # the tolerance of the sum of the shares: above rounding, and too small to show in a prediction
 
 
@@ -50,6 +56,7 @@ class Names:
         outputs: those of y if it was a pandas table, else None.
         has_columns: whether y had a second axis.
         classes: the classes in the order of the networks' outputs, where labels are classes.
+        error_columns: the columns of X that hold errors of others, where some do.
 
     Examples:
         >>> Names(features=("length", "temperature")).has_columns
@@ -61,6 +68,12 @@ class Names:
     outputs: tuple[str, ...] | None = None
     has_columns: bool = False
     classes: NDArray[Any] | None = None
+    error_columns: ErrorColumns | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names of all columns of X, those with errors too; None where it had no names."""
+        return self.features if self.error_columns is None else self.error_columns.columns
 
 
 @dataclass(frozen=True)
@@ -76,6 +89,7 @@ class Record:
         zeta_ess: the effective sample size of the zetas of a row; None for exact inputs.
         bound_gap: the error of the bound because zetas are few, in nats per row; None for exact inputs.
         evidence: for networks of cosines, the log density of the labels from which the kernel was found; else None.
+        likelihood_choice: how the likelihood was chosen, in words; empty where it was given.
 
     Examples:
         >>> from eiv import EiVRegressor
@@ -93,6 +107,7 @@ class Record:
     zeta_ess: float | None = None
     bound_gap: float | None = None
     evidence: float | None = None
+    likelihood_choice: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,9 +275,7 @@ class FittedModel:
                 "X_err: the size of errors is learned in a fit; state the errors of rows to predict as numbers, which "
                 "are multiplied by what the fit has learned."
             )
-        if isinstance(X_err, RelativeError):
-            return X_err.of(self.record.x_spread, self.names.features)
-        return check_x_err("X_err", named_errors("X_err", X_err, self.names.features), self.n_features, n_rows)
+        return stated_errors("X_err", X_err, self.names.features, self.record.x_spread, n_rows)
 
     def for_predictions(self) -> WeightPosterior:
         """The weight posterior, in float64 where its moments are known in closed form.
@@ -270,7 +283,11 @@ class FittedModel:
         Rounding errors then do not matter: rows have the same predictions alone, together and in any order, on every
         machine. Draws of the other families have Monte Carlo errors far above the rounding errors of float32.
         """
-        return self.posterior.in_double() if self.posterior.in_closed_form else self.posterior
+        return self._in_double if self.posterior.in_closed_form else self.posterior
+
+    @cached_property
+    def _in_double(self) -> WeightPosterior:
+        return self.posterior.in_double()
 
     def predict(
         self,
@@ -352,21 +369,33 @@ class FittedModel:
         )
 
     def predict_classes(
-        self, x: Array, errors: Array, *, n_draws: tuple[int, int] | None = None, index: Any = None
+        self,
+        x: Array,
+        errors: Array,
+        *,
+        n_draws: tuple[int, int] | None = None,
+        budget: bool = False,
+        index: Any = None,
     ) -> ClassPrediction:
         """The probabilities of classes, and the parts of their entropy, for rows that have been checked.
 
-        The arguments are those of `predict`.
+        The arguments are those of `predict`. `budget` adds what each input contributes, by 20 thetas at most.
         """
         assert self.names.classes is not None
         errors, n_theta, n_zeta = self._taken(errors, n_draws)
-        posterior = self.posterior.in_double()  # rows alone and together then have the same probabilities
+        posterior = self._in_double  # rows alone and together then have the same probabilities
         sampler = ClassSampler(posterior, self.n_features, n_theta, n_zeta, self.seeds, self.pool)
         found = np.empty((len(x), self.n_outputs + 3))
+        shares = np.zeros((len(x), self.n_features)) if budget else None
+        few = min(n_theta, _BUDGET_THETAS)
+        of_inputs = EntropyBudgetSampler(posterior, self.n_features, few, n_zeta, self.seeds, self.pool)
         with matmul_precision(posterior.parameters[0].device, "float32"):
             for rows, inputs in self._chunks(x, errors, sampler.rows_at_once, posterior):
                 p, *parts = sampler.entropies(inputs)
                 found[rows] = torch.cat([p, torch.stack(parts, dim=1)], dim=1).cpu().numpy()
+            if shares is not None:
+                for rows, inputs in self._chunks(x, errors, of_inputs.rows_at_once, posterior):
+                    shares[rows] = of_inputs.contributions(inputs).cpu().numpy()
         _check_finite(found[None])
         label, aleatoric, epistemic = found[:, self.n_outputs :].T
         return ClassPrediction(
@@ -378,11 +407,77 @@ class FittedModel:
             index=index,
             likeness=None if self.cloud is None else self.cloud.likeness(x, errors),
             unlike_below=None if self.cloud is None else self.cloud.level,
+            contributions=shares,
+            feature_names=self.names.features,
         )
+
+    def true_inputs(
+        self,
+        x: Array,
+        errors: Array,
+        y: Array | None = None,
+        y_err: Array | None = None,
+        *,
+        n_theta: int | None = None,
+        n_draws: int = 500,
+        keep_draws: bool | None = None,
+        index: Any = None,
+    ) -> TrueInputs:
+        """The true inputs of rows that have been checked.
+
+        Args:
+            x: `rows x n_x`.
+            errors: the stated errors of x, in a form of `eiv.inputs.errors`.
+            y: `rows x n_y`, the labels; NaN in rows whose label is not known. None where none is.
+            y_err: `rows x n_y`, known errors of labels, or None.
+            n_theta: the number of thetas per network; by default as in the settings.
+            n_draws: draws of the true inputs, 2 at least.
+            keep_draws: whether draws and covariances are kept; by default they are, up to 2^25 values.
+            index: the labels of the rows.
+
+        Returns:
+            The `TrueInputs`.
+
+        """
+        if self.sizes is not None and self.sizes.nodes:
+            raise ValueError(
+                "x_err: true inputs are found for errors of a known size. Fit the model again with the size that was "
+                "learned, the stated errors times x_err_scale_.factor."
+            )
+        taken, n_theta = times(errors, self.factor), n_theta or self.settings.n_theta
+        posterior = self._in_double  # rows alone and together then have the same answers
+        like, units = posterior.parameters[0], (self.x_scaler.shift, self.x_scaler.scale)
+        likelihood = self.likelihood.to(like.device, torch.float64)
+        sampler = LineSampler(posterior, likelihood, units, n_theta, self.seeds, self.pool)
+        keep = n_draws * x.size <= memory.KEPT_DRAWS if keep_draws is None else keep_draws
+        found = FoundZetas.empty(x.shape, n_draws, keep)
+        unit = self.y_scaler.scale
+        labels = np.full((len(x), self.n_outputs), np.nan) if y is None else (y - self.y_scaler.shift) / unit
+        known = np.zeros(labels.shape) if y_err is None else y_err / unit
+        observed = Observed(*(torch.tensor(part, device=like.device) for part in (labels, known)))
+        with matmul_precision(like.device, "float32"):
+            for start in range(0, len(x), sampler.chunk_rows):
+                chunk = np.arange(start, min(start + sampler.chunk_rows, len(x)))
+                kinds = sampler.kinds(self._zetas(x, taken, chunk, like.device), observed.rows(chunk))
+                for kind in np.unique(kinds):
+                    rows = chunk[kinds == kind]
+                    inputs = self._zetas(x, taken, rows, like.device)
+                    found.put(rows, x[rows], sampler.sample(inputs, observed.rows(rows), n_draws, kind))
+        return TrueInputs(
+            x, found.mean, found.std, found.ess, found.draws, found.covariance, index, self.names.features
+        )
+
+    def _zetas(self, x: Array, errors: Array, rows: NDArray[np.int64], device: torch.device) -> ZetaPosterior:
+        """The posterior of zeta given x in some rows, in the units of X and in float64."""
+        zeta = checked_zetas(self._prior, x[rows], errors if len(errors) == 1 else errors[rows])
+        if not is_ours(zeta):
+            shift, scale = torch.zeros(x.shape[1]).double(), torch.ones(x.shape[1]).double()
+            zeta = OwnDraws.of(zeta, shift, scale)  # which looks whether it can be drawn from
+        return zeta.to(device, torch.float64)
 
     def _taken(self, errors: Array, n_draws: tuple[int, int] | None) -> tuple[Array, int, int]:
         """The errors of x that a prediction takes, the number of thetas per network, and of zetas per block."""
-        n_theta, n_zeta = n_draws or (self.settings.n_theta, min(self.settings.n_zeta or MOST_ZETAS, MOST_ZETAS))
+        n_theta, n_zeta = n_draws or (self.settings.n_theta, zetas_per_block(self.settings.n_zeta))
         taken = times(errors, self.factor)
         return taken, n_theta, n_zeta if taken.any() else 1
 
@@ -464,14 +559,25 @@ class _PriorOfLike:
         return zeta.with_flat_prior(beyond, x, x_err) if bool(beyond.any()) else zeta
 
 
+def zetas_per_block(n_zeta: int | None) -> int:
+    """The zetas in a block of a prediction where training has `n_zeta` per row, or chooses their number itself."""
+    return min(max(n_zeta or _MOST_ZETAS, _FEWEST_ZETAS), _MOST_ZETAS)
+
+
 def standardised_zetas(prior: InputPrior, scaler: Scaler, x: Array, errors: Array) -> ZetaPosterior:
     """The posterior of zeta given x in the units of the networks: `rows x n_x`, in float64."""
+    zeta = checked_zetas(prior, x, errors)
+    return standardised(zeta, torch.from_numpy(scaler.shift), torch.from_numpy(scaler.scale))
+
+
+def checked_zetas(prior: InputPrior, x: Array, errors: Array) -> ZetaPosterior:
+    """The posterior of zeta given x in the units of X: `rows x n_x`, in float64."""
     zeta = prior.posterior(torch.tensor(x), torch.tensor(errors))
     if not isinstance(zeta, ZetaPosterior):
         raise TypeError(f"input_prior: its posterior must be an eiv.inputs.ZetaPosterior, got {type(zeta).__name__}.")
     if not errors.any() and not zeta.is_exact:
         raise ValueError("input_prior: its posterior has a std above 0 where all errors of X are 0.")
-    return standardised(zeta, torch.from_numpy(scaler.shift), torch.from_numpy(scaler.scale))
+    return zeta
 
 
 def _check_finite(moments: Array) -> None:

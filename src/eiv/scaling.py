@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-_MIDDLE_HALF = 1.349  # standard deviations from the lower to the upper quartile of a normal distribution
+_ROUNDING = 1e-12  # of sums of weights, as a share of all of them
+_NORMAL_RANGE = 1.349  # standard deviations from the lower to the upper quartile of a normal distribution
 
 
 @dataclass(frozen=True)
@@ -22,23 +23,64 @@ class Scaler:
     scale: Array
 
     @classmethod
-    def fit(cls, values: Array) -> Scaler:
-        """The scaler with the mean and standard deviation of each column of `values`, `rows x features`."""
+    def fit(cls, values: Array, weights: Array | None = None) -> Scaler:
+        """The scaler with the mean and standard deviation of each column of `values`, `rows x features`.
+
+        A row counts as often as its weight says, `rows`; once where there are none.
+        """
         constant = np.ptp(values, axis=0) == 0
-        return cls(values.mean(0), np.where(constant, np.inf, values.std(0)))
+        shift, spread = mean_and_spread(values, weights)
+        return cls(shift, np.where(constant, np.inf, spread))
 
     @classmethod
-    def fit_middle(cls, values: Array) -> Scaler:
-        """The scaler by which the middle half of each column has the spread of a standard normal one.
+    def fit_middle(cls, values: Array, weights: Array | None = None) -> Scaler:
+        """The scaler by which each column has the interquartile range of a standard normal distribution.
 
-        A few wild values do not move it. A column whose middle half is constant has its mean and standard deviation.
+        A few wild values do not move it. A column whose interquartile range is 0 has its mean and standard deviation.
+        Weights are as for `fit`.
         """
-        low, median, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
-        plain, has_middle = cls.fit(values), high > low
-        scale = np.where(has_middle, (high - low) / _MIDDLE_HALF, plain.scale)
-        return cls(np.where(has_middle, median, plain.shift), scale)
+        low, median, high = _quantiles(values, np.array([0.25, 0.5, 0.75]), weights)
+        plain, has_range = cls.fit(values, weights), high > low
+        scale = np.where(has_range, (high - low) / _NORMAL_RANGE, plain.scale)
+        return cls(np.where(has_range, median, plain.shift), scale)
 
     @classmethod
     def identity(cls, n_features: int) -> Scaler:
         """The scaler that leaves values unchanged."""
         return cls(np.zeros(n_features), np.ones(n_features))
+
+
+def mean_and_spread(values: Array, weights: Array | None = None) -> tuple[Array, Array]:
+    r"""The mean and the standard deviation of each column of `values`, `rows x columns`, over weighted rows.
+
+    .. math:: m = \frac1W \sum_i w_i v_i, \qquad s^2 = \frac1W \sum_i w_i (v_i - m)^2, \qquad W = \sum_i w_i
+    """
+    if weights is None:
+        return values.mean(0), values.std(0)
+    mean = np.average(values, axis=0, weights=weights)
+    return mean, np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
+
+
+def _quantiles(values: Array, levels: Array, weights: Array | None) -> Array:
+    r"""Quantiles of each column of `values`, `rows x columns`, at increasing levels: `levels x columns`.
+
+    With weights, the k-th value in order is the first one whose weights add up to more than k, with that of all smaller
+    ones. Whole weights then have the quantiles of the table in which each row is repeated.
+    """
+    if weights is None:
+        return np.quantile(values, levels, axis=0)
+    order = values.argsort(0)
+    ends = weights[order].cumsum(0)  # rows x columns
+    places = levels * np.maximum(weights.sum() - 1, 0.0)
+    lower = np.floor(places)
+    found = np.empty((len(levels), values.shape[1]))
+    for j, (own, column) in enumerate(zip(order.T, ends.T, strict=True)):
+        low, high = (values[own[_place(column, at)], j] for at in (lower, lower + 1))
+        found[:, j] = low + (places - lower) * (high - low)
+    return found
+
+
+def _place(ends: Array, at: Array) -> NDArray[np.intp]:
+    """The first place whose end lies beyond each of `at`, but for rounding; the last one where there is none."""
+    found: NDArray[np.intp] = np.searchsorted(ends, at + _ROUNDING * ends[-1], side="right")
+    return np.minimum(found, len(ends) - 1)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state as _check_random_state
 
 Array = NDArray[np.float64]
+_FEWEST_ROWS = 2  # that a model can be fitted to
+_PACKAGE = Path(__file__).parent
 _MOST_NAMED = 20  # the most columns named in a message
 
 
@@ -33,8 +38,8 @@ def integer(minimum: int, maximum: int | None = None) -> Constraint:
     )
 
 
-def real(minimum: float, below: float = math.inf, *, exclusive: bool = False) -> Constraint:
-    """A finite number of at least `minimum` (above it if `exclusive`) and below `below`."""
+def real(minimum: float, below: float = math.inf, *, maximum: float = math.inf, exclusive: bool = False) -> Constraint:
+    """A finite number of at least `minimum` (above it if `exclusive`), below `below` and at most `maximum`."""
 
     def holds(value: object) -> bool:
         if (
@@ -44,10 +49,12 @@ def real(minimum: float, below: float = math.inf, *, exclusive: bool = False) ->
         ):
             return False
         number = float(value)
-        return (number > minimum if exclusive else number >= minimum) and number < below
+        return (number > minimum if exclusive else number >= minimum) and number < below and number <= maximum
 
-    words = f"above {minimum:g}" if exclusive else f"of at least {minimum:g}"
-    return Constraint(holds, f"a number {words}" + (f" and below {below:g}" if below < math.inf else ""))
+    words = f"a number above {minimum:g}" if exclusive else f"a number of at least {minimum:g}"
+    words += f" and below {below:g}" if below < math.inf else ""
+    words += f" and at most {maximum:g}" if maximum < math.inf else ""
+    return Constraint(holds, words)
 
 
 def option(*known: str) -> Constraint:
@@ -59,11 +66,6 @@ def either(*constraints: Constraint) -> Constraint:
     """A value that satisfies at least one of the constraints."""
     words = ", or ".join(constraint.words for constraint in constraints)
     return Constraint(lambda value: any(constraint.holds(value) for constraint in constraints), words)
-
-
-def anything(words: str) -> Constraint:
-    """Any value; it is checked where it is used."""
-    return Constraint(lambda value: True, words)
 
 
 def or_none(constraint: Constraint) -> Constraint:
@@ -122,6 +124,27 @@ def check_random_generator(random_state: int | np.random.Generator | None) -> np
     return np.random.default_rng(random_state)
 
 
+def check_random_state(random_state: Any) -> np.random.RandomState:
+    """The generator of an estimator's `random_state`, in the forms that scikit-learn takes."""
+    if isinstance(random_state, np.random.Generator):
+        raise ValueError(
+            "random_state must be None, a whole number or a numpy.random.RandomState, got a numpy.random.Generator, "
+            "which scikit-learn's estimators do not take. Give int(generator.integers(2**31)) instead."
+        )
+    found: np.random.RandomState = _check_random_state(random_state)
+    return found
+
+
+def check_unmasked(name: str, values: Any) -> None:
+    """Raise a ValueError where `values` is an array with masked values, which would count as if they were none."""
+    n_masked = int(np.sum(values.mask)) if isinstance(values, np.ma.MaskedArray) else 0
+    if n_masked:
+        raise ValueError(
+            f"{name} must hold a value everywhere, but {n_masked} of its {values.size} values are masked. Leave their "
+            "rows out, or fill them in."
+        )
+
+
 def check_same_rows(**tables: Any) -> None:
     """Raise a ValueError where tables differ in their number of rows."""
     rows = {name: _n_rows(table) for name, table in tables.items()}
@@ -131,8 +154,29 @@ def check_same_rows(**tables: Any) -> None:
         raise ValueError(f"The arguments must have the same number of rows: {counts}.")
 
 
+def check_same_labels(table: Any, **others: Any) -> None:
+    """Raise a ValueError where one of `others` has labels for its rows that are not those of X, the `table`.
+
+    Only pandas tables, and Series with a value per row, have labels for rows.
+    """
+    rows = _row_labels(table)
+    for name, other in others.items():
+        labels = _row_labels(other)
+        if rows is None or labels is None or len(labels) != len(rows) or labels.equals(rows):
+            continue
+        if set(labels) == set(getattr(other, "columns", table.columns)):  # by feature, or by output
+            continue
+        first = int(np.argmax(np.asarray(labels) != np.asarray(rows)))
+        raise ValueError(
+            f"{name} must have the row labels of X, but row {first} is {rows[first]} in X and {labels[first]} in "
+            f"{name}. Take {name}.loc[X.index] where labels say which rows belong together, {name}.to_numpy() where "
+            "their order does."
+        )
+
+
 def check_numeric(name: str, table: Any) -> None:
     """Raise a ValueError that names the columns of `table` that do not hold numbers, if there are any."""
+    check_unmasked(name, table)
     columns = getattr(table, "columns", None)
     if columns is None or not hasattr(table, "dtypes"):
         return
@@ -153,6 +197,7 @@ def check_y_err(y_err: Any, shape: tuple[int, int], output_names: Sequence[str] 
     order.
     """
     n_rows, n_outputs = shape
+    check_unmasked("y_err", y_err)
     if isinstance(y_err, str | bool | np.bool_):
         raise ValueError(f"y_err must be a number or numbers, got {y_err!r}.")
     by_row = getattr(y_err, "ndim", 0) == 1 and n_outputs == 1 and not _names_one_of(y_err, output_names)
@@ -173,13 +218,52 @@ def check_y_err(y_err: Any, shape: tuple[int, int], output_names: Sequence[str] 
     return np.broadcast_to(errors, shape).copy()
 
 
+def check_weights(sample_weight: Any, n_rows: int) -> Array | None:
+    """How often each of `n_rows` rows counts, `n_rows` numbers of at least 0; None where there are none."""
+    if sample_weight is None:
+        return None
+    takes = f"shape ({n_rows},), one number of at least 0 for each row"
+    try:
+        weights = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must have {takes}; it holds what is no number: {error}.") from error
+    if weights.shape != (n_rows,):
+        raise ValueError(f"sample_weight must have {takes}, got shape {weights.shape}.")
+    bad = ~np.isfinite(weights) | (weights < 0)
+    if bad.any():
+        row = int(bad.argmax())
+        raise ValueError(
+            f"sample_weight must hold finite numbers of at least 0, but {bad.sum()} of {n_rows} are not; the first is "
+            f"{weights[row]:g} in row {row}."
+        )
+    if not weights.any():
+        raise ValueError("sample_weight: all weights are zero, so that no row counts.")
+    if weights.sum() < _FEWEST_ROWS:
+        raise ValueError(
+            f"sample_weight: a row of weight 2 counts as two rows, and these weights count as {weights.sum():.3g} rows "
+            f"in all; {_FEWEST_ROWS} are needed at least. Weights that are shares have to be multiplied by the number "
+            "of rows that they stand for."
+        )
+    return weights
+
+
 def median_above_zero(errors: Array) -> Array:
     """The median of each column of `errors`, `rows x n`, over the errors above 0; 0 where there are none."""
     return np.array([np.median(column[column > 0]) if column.any() else 0.0 for column in errors.T])
 
 
 def in_feature_order(name: str, errors: Any, feature_names: Sequence[str] | None) -> Any:
-    """Errors with names (a mapping, a pandas Series or table) in the order of the features of X."""
+    """Errors with names (a mapping, a pandas Series or table) in the order of the features of X.
+
+    Features that a mapping leaves out have no error.
+    """
+    if isinstance(errors, Mapping) and errors and feature_names is not None:
+        strange = [label for label in errors if str(label) not in set(feature_names)]
+        if strange:
+            raise ValueError(
+                f"{name} names {listed_names(strange)}, but the features of X are {listed_names(feature_names)}."
+            )
+        errors = dict.fromkeys(feature_names, 0.0) | {str(label): error for label, error in errors.items()}
     return in_order_of(name, errors, feature_names, "feature of X", "X")
 
 
@@ -199,14 +283,24 @@ def in_order_of(name: str, errors: Any, names: Sequence[str] | None, each: str, 
     known = {str(label): label for label in labels}
     if len({len(labels), len(known), len(names)}) > 1 or set(known) != set(names):
         raise ValueError(
-            f"{name} must have a value for each {each}, {_some(names)}, got {_some(labels)}; use 0 for exact ones."
+            f"{name} must have a value for each {each}, {listed_names(names)}, got {listed_names(labels)}; use 0 for "
+            "exact ones."
         )
     if named:
         return [errors[known[label]] for label in names]
     return errors[[known[label] for label in names]].to_numpy()
 
 
-def _some(labels: Sequence[Any]) -> str:
+def frames_to_caller() -> int:
+    """The `stacklevel`, for the function that asks, of the line outside of the package that led here."""
+    frame, n_frames = inspect.currentframe(), 0
+    while frame is not None and _PACKAGE in Path(frame.f_code.co_filename).parents:
+        frame, n_frames = frame.f_back, n_frames + 1
+    return n_frames
+
+
+def listed_names(labels: Sequence[Any]) -> str:
+    """Names for a message, the first of them where they are many."""
     more = len(labels) - _MOST_NAMED
     return f"{list(labels[:_MOST_NAMED])}" + (f" and {more} more" if more > 0 else "")
 
@@ -214,6 +308,11 @@ def _some(labels: Sequence[Any]) -> str:
 def _names_one_of(errors: Any, names: Sequence[str] | None) -> bool:
     """Whether `errors` is a Series with one value per name, rather than one value per row."""
     return names is not None and hasattr(errors, "index") and [str(label) for label in errors.index] == list(names)
+
+
+def _row_labels(table: Any) -> Any:
+    """The labels of the rows of a pandas table or Series; None for everything else."""
+    return table.index if hasattr(type(table), "iloc") else None
 
 
 def _n_rows(table: Any) -> int | None:

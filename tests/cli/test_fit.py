@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from commands import BAD_TABLES, FIT, QUICK, rows
-from eiv import EiVRegressor
+from eiv import EiVRegressor, fit_splits
 from eiv.cli import data
 from eiv.io.modelfile import read_header
 
@@ -48,6 +48,61 @@ def test_a_wide_table_is_shown_in_short(folder, run, monkeypatch):
     assert "and 50 more columns that are left out" in out
 
 
+def test_weights_are_a_column(folder, run):
+    table = rows().assign(n=np.arange(80) % 3)
+    table.to_csv("w.csv", index=False)
+    status, out, _ = run("fit", "w.csv", *FIT, *QUICK, "--weights", "n", "--holdout", "0", "-o", "w.eiv")
+    assert status == 0
+    words = " ".join(out.replace("│", " ").split())
+    assert "53 rows; 27 left out, with a weight of 0; their weights add up to 79" in words
+    assert "Rows: 80 read, 53 learned from, 27 left out." in words
+    assert "n weights of the rows" in words
+    assert read_header("w.eiv")["notes"]["weights"] == {"column": "n", "sum": 79.0}
+    assert "column n, 79 in all" in " ".join(run("info", "w.eiv")[1].replace("│", " ").split())
+    kept = table[table["n"] > 0]
+    settings = {"recipe": "paper", "epochs": 3, "hidden_units": 8, "n_theta": 10, "random_state": 0}
+    errors = np.column_stack([np.full(53, 0.1), kept["temp_err"]])
+    (by_hand,) = fit_splits(
+        EiVRegressor(**settings),
+        kept[["length", "temp"]],
+        kept["mass"],
+        [range(53)],
+        errors,
+        None,
+        kept["n"].to_numpy(),
+    )
+    new = table[["length", "temp"]][:5]
+    found = EiVRegressor.load("w.eiv").predict(new, X_err=errors[:5])
+    np.testing.assert_allclose(found, by_hand.predict(new, X_err=errors[:5]), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (np.r_[-1.0, np.ones(79)], "w.csv, --weights n: must hold finite numbers of at least 0"),
+        (np.zeros(80), "w.csv, --weights n: all weights are zero"),
+        (np.full(80, 0.01), "count as 0.8 rows in all"),
+        (np.r_[np.nan, np.ones(79)], "column 'n': 1 missing"),
+    ],
+)
+def test_bad_weights_are_one_sentence(folder, run, column, words):
+    rows().assign(n=column).to_csv("w.csv", index=False)
+    status, _, complaint = run("fit", "w.csv", *FIT, *QUICK, "--weights", "n", "-o", "w.eiv")
+    assert status == 2
+    assert words in " ".join(complaint.split())
+
+
+def test_weights_are_no_feature_and_not_the_target(folder, run):
+    for more, words in (
+        (("--weights", "mass"), "is the target"),
+        (("--weights", "no"), "no"),
+        (("--weights", "temp", "--feature", "temp"), "at once"),
+    ):
+        status, _, complaint = run("fit", "d.csv", *FIT, *QUICK, *more, "-o", "x.eiv")
+        assert status == 2
+        assert words in " ".join(complaint.split())
+
+
 def test_how_labels_scatter_is_an_option_and_is_said(folder, run):
     quick = (*QUICK, "--set", "y_noise=likelihood")
     status, out, _ = run("fit", "d.csv", *FIT, *quick, "--likelihood", "student_t", "-o", "t.eiv")
@@ -59,7 +114,7 @@ def test_how_labels_scatter_is_an_option_and_is_said(folder, run):
     assert read_header("u.eiv")["settings"]["likelihood"] == "student_t"
     status, _, complaint = run("fit", "d.csv", *FIT, *QUICK, "--likelihood", "cauchy", "-o", "v.eiv")
     assert status == 2
-    assert "--likelihood must be one of normal, student_t, varying" in " ".join(complaint.split())
+    assert "--likelihood must be one of normal, student_t, varying, auto" in " ".join(complaint.split())
 
 
 @pytest.mark.parametrize("separator", [";", ","])

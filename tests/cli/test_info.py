@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from commands import rows
-from eiv import EiVRegressor
+from eiv import EiVRegressor, NormalPrior
 from eiv.io.modelfile import read_header
+from extensions import CommonFactor
 from forging import altered, forged
 
 
@@ -56,8 +57,22 @@ def test_info_of_a_model_with_a_network_of_its_own(folder, run):
     settings = {"epochs": 2, "n_theta": 10, "recipe": "paper", "posterior": "swag"}
     own = EiVRegressor(0.1, module=torch.nn.Linear, **settings).fit(table[["length", "temp"]], table.mass)
     own.save("m.eiv")
-    assert run("info", "m.eiv")[0] == 0
+    status, out, _ = run("info", "m.eiv", width=200)
+    assert (status, "of the module Linear, to be given again at load" in out) == (0, True)
     Path("bad.eiv").write_bytes(altered(Path("m.eiv").read_bytes(), "network/bias", np.full(1, np.nan, np.float32)))
     status, _, err = run("info", "bad.eiv")
     assert status == 2
     assert err.endswith("can read: some of its weights are not finite numbers\n")
+
+
+def test_info_names_objects_that_have_to_be_given_again(folder, run):
+    table = rows()[["length", "temp", "mass"]]
+    own = EiVRegressor({"length": 0.1}, posterior=CommonFactor, input_prior=NormalPrior(1.0), epochs=1, recipe="paper")
+    own.fit(table[["length", "temp"]], table.mass).save("m.eiv")
+    status, out, _ = run("info", "m.eiv", width=300)
+    assert status == 0
+    assert "posterior=CommonFactor (to be given again at load), input_prior=a normal prior, " in out
+    assert ", x_err=a mapping" in out
+    status, _, err = run("predict", "m.eiv", "d.csv", "-o", "p.csv", width=300)
+    assert status == 2
+    assert "a weight posterior of the user's own (CommonFactor), which the file does not hold. Load the model in" in err

@@ -175,3 +175,29 @@ def test_a_level_that_rounds_to_one(model, run, command):
     status, _, err = run(command, "m.eiv", "d.csv", *more, "--level", "0.9999999999999999")
     assert (status, err.startswith("error: --level must not be so close to 1")) == (2, True)
     assert run(command, "m.eiv", "d.csv", *more, "--level", "0.999999")[0] == 0
+
+
+def test_formulas_in_cells_are_kept_or_escaped(model, run):
+    table = pd.read_csv("d.csv").assign(id="=HYPERLINK(1)")
+    table.to_csv("formulas.csv", index=False)
+    assert run("predict", "m.eiv", "formulas.csv", "-o", "kept.csv")[0] == 0
+    assert run("predict", "m.eiv", "formulas.csv", "-o", "safe.csv", "--escape-formulas")[0] == 0
+    kept, safe = pd.read_csv("kept.csv"), pd.read_csv("safe.csv")
+    assert set(kept["id"]) == {"=HYPERLINK(1)"}
+    assert set(safe["id"]) == {"'=HYPERLINK(1)"}
+    pd.testing.assert_frame_equal(safe.drop(columns="id"), kept.drop(columns="id"))
+
+
+def test_a_model_from_python_finds_the_columns_with_errors(model, run):
+    table = pd.read_csv("d.csv")
+    columns = ["length", "temp", "temp_err"]
+    fitted = EiVRegressor({"temp": "temp_err", "length": 0.1}, epochs=2, recipe="paper", random_state=0)
+    fitted.fit(table[columns], table["mass"]).save("own.eiv")
+    assert run("predict", "own.eiv", "d.csv", "-o", "own.csv")[0] == 0
+    expected = fitted.predict_distribution(table[columns]).to_frame()
+    pd.testing.assert_frame_equal(pd.read_csv("own.csv")[PARTS], expected)
+    table.drop(columns="temp_err").to_csv("without.csv", index=False)
+    status, _, err = run("predict", "own.eiv", "without.csv", "-o", "o.csv")
+    assert status == 2
+    assert "'temp_err'" in err
+    assert run("predict", "own.eiv", "without.csv", "-o", "o.csv", "--x-err", "temp=0.2")[0] == 0

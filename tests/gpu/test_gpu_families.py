@@ -45,7 +45,7 @@ from eiv.inputs.own import stack_posteriors
 from eiv.likelihoods import NormalLikelihood
 from eiv.posteriors import FAMILIES
 from eiv.training.fitting import Spec, Table, fit_stack
-from eiv.training.steps import step_for
+from eiv.training.steps import Counts, step_for
 
 pytestmark = MARKS
 
@@ -56,7 +56,7 @@ def gradient(posterior, zeta, labels, levels=None, quadrature=None, y_err=None):
     device, dtype, n_rows = like.device, like.dtype, labels.shape[1]
     streams = Streams(SeedSequence(2).spawn(2), device, dtype, portable=True)
     draw = {} if posterior.trains_a_point else posterior.draw(streams, 1 if posterior.shares_draws else n_rows)
-    step = step_for(posterior, NormalLikelihood(NOISE.to(device, dtype)), 0.0, n_rows)
+    step = step_for(posterior, NormalLikelihood(NOISE.to(device, dtype)), 0.0, Counts(n_rows, n_rows))
     step.quadrature, step.piecewise = quadrature, False  # the gradient is to be found whole
     values = [None if value is None else value.to(device, dtype) for value in (zeta, labels, y_err, levels)]
     total = torch.zeros(2, device=device, dtype=dtype)

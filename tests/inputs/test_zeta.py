@@ -1,5 +1,7 @@
 """The posterior of zeta for every prior and error form against numerical quadrature, and what is drawn from it."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -286,3 +288,34 @@ def test_a_table_of_quantiles_draws_as_the_mixture_does():
 def test_a_normal_posterior_needs_no_table():
     zeta = ZetaNormal(torch.zeros(1, 3, 2), torch.ones(1, 1, 2))
     assert zeta.for_training() is zeta
+
+
+@pytest.mark.parametrize("correlated", [False, True])
+@pytest.mark.parametrize("networks", [None, 3])
+def test_quantiles_are_found_for_the_rows_that_need_them_alone(monkeypatch, correlated, networks):
+    random = torch.Generator().manual_seed(0)
+    means = torch.randn(6, 2, 2, generator=random, dtype=torch.float64)
+    stds = torch.rand(6, 2, 2, generator=random, dtype=torch.float64) + 0.1
+    stds[2, :, 0] = stds[4] = 0.0  # one noisy feature, and none
+    means[2, :, 0] = means[4] = 1.0
+    log_weights = torch.log(torch.rand(6, 2, generator=random, dtype=torch.float64))
+    noise = torch.randn(6, 50, 3, generator=random, dtype=torch.float64)
+    scales = stds.diag_embed() if correlated else stds
+    parts = [log_weights, means, scales]
+    if networks:
+        parts = [part.expand(networks, *part.shape) for part in parts]
+    sizes = []
+
+    def counted(score, *mixture):
+        sizes.append(score.shape)
+        return mixture_quantile(score, *mixture)
+
+    monkeypatch.setattr("eiv.inputs.zeta.mixture_quantile", counted)
+    zeta = ZetaMixture.of(*parts)
+    drawn = zeta.draw(noise.expand(*zeta.mean.shape[:-2], *noise.shape))
+    assert [math.prod(size) for size in sizes] == [(networks or 1) * 2 * 50]
+    alone = ZetaMixture.of(log_weights[2:3], means[2:3], scales[2:3]).draw(noise[2:3])
+    torch.testing.assert_close(drawn[..., 2:3, :, :], alone.expand_as(drawn[..., 2:3, :, :]))
+    assert (drawn[..., 4, :, :] == 1).all()
+    of_many = ZetaMixture.of(log_weights[:2], means[:2], scales[:2]).draw(noise[:2])
+    torch.testing.assert_close(drawn[..., :2, :, :], of_many.expand_as(drawn[..., :2, :, :]))

@@ -1,7 +1,6 @@
 """Exported networks: onnxruntime computes what we do, and predictions can be made from the file alone."""
 
 import json
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from eiv import EiVClassifier, EiVRegressor, MixturePrior, NormalPrior
 from eiv.engine.streams import Purpose, Streams, network_seeds
 from eiv.posteriors import FAMILIES, BernoulliDropout, MeanField, PointPosterior, Theta
 from eiv.validation import option
+from pages import blocks
 from smallnets import SmallConv
 
 SMALL = {"hidden_units": 16, "n_hidden": 2, "epochs": 8, "n_networks": 2, "random_state": 0}
@@ -211,7 +211,7 @@ def test_a_family_that_the_export_does_not_know_is_refused(base, tmp_path, monke
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_shares_of_the_networks_are_told(tmp_path):
+def test_the_file_has_the_shares_of_the_networks(tmp_path):
     model = EiVRegressor(X_ERR, **SMALL | {"epochs": 1}, recipe="paper").fit(X, Y)
     assert exported(model, tmp_path)[1]["weights"] == [0.5, 0.5]
     model.model_ = replace(model.model_, weights=np.array([0.9, 0.1]))
@@ -223,7 +223,7 @@ def test_the_documented_way_gives_our_prediction(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parents[2] / "docs" / "modelfiles.md").read_text()
     names = {}
-    exec(re.findall(r"^```python\n(.*?)^```", page, flags=re.S | re.M)[-1], names)
+    exec(blocks(page)[-1].text, names)
     p = names["model"].predict_distribution(names["x"])
     np.testing.assert_allclose(names["mean"], p.mean, atol=5 * p.std.max() / 200**0.5)
     np.testing.assert_allclose(names["std"], p.std, rtol=0.2)

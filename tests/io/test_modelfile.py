@@ -138,7 +138,7 @@ def test_own_module_has_to_be_given_again(tmp_path):
     model.save(path)
     assert read_header(path)["settings"]["module"] == "SmallConv"
     assert_same(model, EiVRegressor.load(path, module=SmallConv), X)
-    with pytest.raises(ModelFileError, match=r"m.eiv.*network of the user \(SmallConv\).*module=\.\.\."):
+    with pytest.raises(ModelFileError, match=r"m.eiv.* a network of the user's own \(SmallConv\).*module=\.\.\."):
         EiVRegressor.load(path)
     with pytest.raises(ModelFileError, match=r"do not fit the network, first '0\.bias'"):
         EiVRegressor.load(
@@ -166,7 +166,7 @@ def test_own_prior_is_to_be_given_again(prior, tmp_path):
     X, y = table()
     model = EiVRegressor(0.1, input_prior=prior, **FAST, recipe="paper").fit(X, y)
     model.save(tmp_path / "m.eiv")
-    with pytest.raises(ModelFileError, match=r"input_prior of the user \(Own\w+\), which the file does not hold"):
+    with pytest.raises(ModelFileError, match=r"an input prior of the user's own \(Own\w+\), which the file does not"):
         EiVRegressor.load(tmp_path / "m.eiv")
     assert_same(model, EiVRegressor.load(tmp_path / "m.eiv", input_prior=prior), X)
 

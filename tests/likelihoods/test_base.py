@@ -15,7 +15,7 @@ from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaNormal
 from eiv.likelihoods import Likelihood, NormalLikelihood, StudentTLikelihood
 from eiv.networks import NetworkStack
-from eiv.networks.mlp import fast_stack
+from eiv.networks.fast import fast_stack
 from eiv.posteriors import BernoulliDropout, LastLayerLaplace, MeanField, PointPosterior
 from eiv.training import Schedule, TrainingDivergedError, train
 from eiv.training.diagnostics import zeta_diagnostics

@@ -79,7 +79,7 @@ def test_the_likelihood_rule_finds_the_maximum(rows, kind, n_zeta):
 
 
 def test_known_errors_of_y_are_not_found_again(rows):
-    inputs, y, _ = rows[0]
+    inputs, y, *_ = rows[0]
     random = np.random.default_rng(2)
     y_err = torch.tensor(random.uniform(0, 1, y.shape))
     noisier = y + y_err * torch.tensor(random.standard_normal(y.shape))
@@ -129,7 +129,7 @@ def test_the_bound_is_that_of_the_rows_learned_from_unless_those_held_out_disagr
 @pytest.mark.parametrize("rule", NOISE_RULES.values(), ids=list(NOISE_RULES))
 def test_exact_inputs_have_one_zeta_per_row(rows, rule):
     """All rules then find the root mean square of the residuals."""
-    (inputs, y, _), squares = rows
+    (inputs, y, *_), squares = rows
     table = Rows(ZetaNormal(inputs.mean, 0 * inputs.mean), y)
     found = rule.renewed(torch.ones(2, 1, dtype=torch.float64), Lines(), table, table, None, streams())
     torch.testing.assert_close(found[:, 0], squares.sqrt())

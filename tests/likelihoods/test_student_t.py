@@ -321,8 +321,8 @@ def test_the_information_with_an_error_is_that_of_the_integral():
     assert information(scale, nu, known).item() == pytest.approx(expected.item(), rel=1e-4)
 
 
-def test_the_spread_of_labels_is_that_of_their_middle_half():
-    """Normal numbers have it to 1 %, whatever a few are replaced by; without a middle half it is that of all."""
+def test_labels_are_scaled_by_their_interquartile_range():
+    """Normal numbers have it to 1 %, whatever a few are replaced by; where that is 0, it is that of all."""
     random = np.random.default_rng(0)
     values = 3 + 2 * random.standard_normal((100_000, 1))
     values[:100] = 1e12

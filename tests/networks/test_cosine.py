@@ -7,9 +7,10 @@ import torch
 from numpy.random import SeedSequence
 from torch.func import functional_call
 
-from eiv.networks import CosineNetwork, NetworkStack, cosine
-from eiv.networks.cosine import CosineStack
-from eiv.networks.mlp import fast_stack
+from eiv.engine import memory
+from eiv.engine.cosines import CosineStack
+from eiv.networks import CosineNetwork, NetworkStack
+from eiv.networks.fast import fast_stack
 
 SEEDS, CPU, F64 = SeedSequence(0).spawn(3), torch.device("cpu"), torch.float64
 
@@ -26,7 +27,7 @@ def networks(n_inputs, n_outputs):
 @pytest.mark.parametrize("n_outputs", [1, 2])
 @pytest.mark.parametrize("n_inputs", [1, 3])
 def test_it_computes_what_the_module_does(n_inputs, n_outputs, monkeypatch):
-    monkeypatch.setattr(cosine, "_VALUES_AT_ONCE", 8 * 7)  # blocks of seven rows
+    monkeypatch.setattr(memory, "COSINES_AT_ONCE", 8 * 7)  # blocks of seven rows
     plain = networks(n_inputs, n_outputs)
     fast = fast_stack(plain)
     assert type(fast) is CosineStack

@@ -11,9 +11,9 @@ from sklearn.base import clone
 from torch import nn
 
 from eiv import EiVRegressor, NormalPrior, fit_splits
+from eiv.engine.mlp import MLPStack
 from eiv.engine.streams import Streams
 from eiv.likelihoods import NormalLikelihood
-from eiv.networks.mlp import MLPStack
 from eiv.posteriors import FAMILIES, PointPosterior, Theta, WeightPosterior
 from eiv.training.objective import bound, loss
 

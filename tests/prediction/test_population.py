@@ -93,9 +93,9 @@ def test_zetas_can_be_drawn_for_it(model):
         ("mixture", ValueError, r"input_prior: 'mixture' has to be learned before a prediction.*LearnedPrior\(\)\.fit"),
         ("normal", ValueError, "input_prior: 'normal' has to be learned"),
         (LearnedPrior(), ValueError, r"input_prior: LearnedPrior\(.*has to be learned"),
-        ("uniform", ValueError, "input_prior must be 'flat', 'normal' or 'mixture', got 'uniform'"),
-        (NormalPrior, TypeError, "input_prior must be .*got <class"),
-        (0.3, TypeError, "input_prior must be .*got 0.3"),
+        ("uniform", ValueError, "input_prior must be 'flat', 'normal' or 'mixture', or an input .*, got 'uniform'"),
+        (NormalPrior, ValueError, "input_prior must be .*got <class"),
+        (0.3, ValueError, "input_prior must be .*got 0.3"),
         (NormalPrior([1.0, 2.0]), ValueError, "NormalPrior: std must be a number or one value per feature"),
     ],
 )

@@ -67,6 +67,26 @@ def test_frame_has_one_row_a_prediction(p):
     np.testing.assert_allclose(frame["high"], p.interval(0.5)[1])
 
 
+def test_frame_of_labels_has_their_interval(p):
+    low, high = p.interval(0.5, of="label")
+    frame = p.to_frame(level=0.5, of="label")
+    np.testing.assert_array_equal(frame[["low", "high"]], np.column_stack([low, high]))
+    assert (frame["high"] > p.to_frame(level=0.5)["high"]).all()
+
+
+@pytest.mark.parametrize("row", [3, -2, np.int64(3)])
+def test_a_single_row_is_a_prediction_of_one_row(p, row):
+    one = replace(p, index=list("abcde"))[row]
+    assert len(one) == 1
+    assert repr(one) == "Prediction(rows=1, outputs=1, draws=4000)"
+    np.testing.assert_array_equal(one.mean, p.mean[3:4])
+    np.testing.assert_array_equal(one.quantile(0.5, of="label"), p.quantile(0.5, of="label")[3:4])
+    assert one.to_frame().index.tolist() == ["d"]
+    with pytest.raises(IndexError):
+        p[5]
+    assert [len(p[i]) for i in range(5)] == [1] * 5
+
+
 def test_frame_of_several_outputs_has_their_names():
     two = np.zeros((3, 2))
     p = Prediction(two, two, two, two, index=["a", "b", "c"], output_names=("left", "right"))

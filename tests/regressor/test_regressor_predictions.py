@@ -67,7 +67,7 @@ def test_moments_do_not_depend_on_the_seed_of_a_prediction(fitted, table, name):
     """Of one fitted model, three seeds: the two parts of u scattered by a tenth where all rows share their draws."""
     X, _, errors = table
     model = fitted[name]
-    n_draws = model._draws_for(errors)
+    n_draws = model._draws_for()
     found = [
         replace(model.model_, seed=seed).predict(X, errors, n_draws=n_draws, keep_draws=False) for seed in range(3)
     ]

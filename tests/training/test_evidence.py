@@ -128,7 +128,7 @@ def test_with_exact_inputs_the_weights_are_those_of_ridge_regression():
     for j in range(2):
         variance = torch.exp(2 * values.log_noise[j])
         precision = phi.T @ phi / variance + torch.eye(some.n_features, dtype=F64)
-        torch.testing.assert_close(found.precision[j], precision)
+        torch.testing.assert_close(found.inverse_covariance[j], precision)
         torch.testing.assert_close(found.weights[j], torch.linalg.solve(precision, phi.T @ y[:, j] / variance))
         together = phi @ phi.T + variance * torch.eye(40, dtype=F64)
         assert found.evidence[j].item() == pytest.approx(
@@ -166,7 +166,7 @@ def test_the_evidence_of_a_solution_integrates_over_weights_in_mean_and_variance
     values, y = some.values(flat), 1.5 * x + torch.randn(80, 1, generator=random, dtype=F64)
     labels, draws = Labels(y, torch.zeros_like(y)), some.draws(y)
     found = solve(some, values, draws, inputs, labels)
-    law = multivariate_t(found.weights[0].numpy(), torch.linalg.inv(found.precision[0]).numpy(), df=10, seed=1)
+    law = multivariate_t(found.weights[0].numpy(), torch.linalg.inv(found.inverse_covariance[0]).numpy(), df=10, seed=1)
     w = torch.from_numpy(law.rvs(20_000))
     zeta, weights = inputs.nodes()
     f = torch.einsum("rqf,nf->nrq", some.at(zeta, values, draws), w)
@@ -206,7 +206,7 @@ def test_the_information_of_a_line_is_that_of_the_exact_likelihood():
     assert w.item() == pytest.approx(slope, abs=4 * math.hypot(sigma, slope * x_err) / 20)
     v = sigma**2 + w.item() ** 2 * x_err**2
     expected = (x.square().sum() / v + 400 * (2 * w * x_err**2) ** 2 / (2 * v**2)) * math.exp(6.0) + 1
-    assert found.precision[0, -2, -2].item() == pytest.approx(expected.item(), rel=1e-8)
+    assert found.inverse_covariance[0, -2, -2].item() == pytest.approx(expected.item(), rel=1e-8)
     np.testing.assert_allclose(found.of_inputs[:, 0], w.item() ** 2 * x_err**2, rtol=1e-8)
 
 
@@ -418,7 +418,8 @@ def test_errors_that_are_right_are_not_warned_about(recwarn):
 def test_derivatives_of_the_density_are_those_of_torch():
     random = torch.Generator().manual_seed(0)
     means, noise, y = (torch.rand(9, n, generator=random, dtype=F64).requires_grad_(n < 5) for n in (4, 2, 2))
-    assert torch.autograd.gradcheck(density_module._LogDensity.apply, (means, noise + 0.1, y.detach()))
+    for counts in (torch.ones(9, dtype=F64), 0.5 + 2 * torch.rand(9, generator=random, dtype=F64)):  # rows, and weights
+        assert torch.autograd.gradcheck(density_module._LogDensity.apply, (means, noise + 0.1, y.detach(), counts))
 
 
 def test_a_pool_has_the_mean_and_the_covariance_of_its_kernels(monkeypatch):
@@ -500,7 +501,7 @@ def trial(candidates, monkeypatch):
             return [candidates[kind, 1.0 if factor is None else factor]]
 
         def score(model, rows):
-            return choosing._Score(densities(model.settings, len(rows.x)), rmse(model.settings))
+            return choosing.Score(densities(model.settings, len(rows.x)), rmse(model.settings))
 
         monkeypatch.setattr(choosing, "_MOST_ROWS", 60)
         monkeypatch.setattr(choosing, "fit_stack", fake)

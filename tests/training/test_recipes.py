@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from eiv import EiVRegressor
+from eiv import EiVClassifier, EiVRegressor
 from eiv.inputs import ZetaDraws, ZetaNormal
 from eiv.likelihoods import NOISE_RULES
 from eiv.likelihoods.noise import unless_unseen_disagree
@@ -152,6 +152,33 @@ def test_each_setting_is_an_argument_with_its_check_and_its_sentence():
         assert signature[name].default == (None if setting.of_recipe else setting.default), name
         for value in (setting.paper, setting.default):
             assert setting.constraint.holds(value), name
+        assert not setting.constraint.holds(object()), name
+
+
+NOT_OF_CLASSES = {"y_noise", "y_noise_init", "y_noise_every", "held_out", "likelihood"}  # a class has no sigma_y
+OF_CLASSES = {  # settings whose sentence differs for classes, and why
+    "input_prior": "it is the same for all classes",
+    "x_err_factor": "only networks of cosines find it",
+    "posterior": "another default",
+    "module": "as many outputs as classes",
+    "network": "no network of cosines",
+    "hidden_units": "no network of cosines",
+    "dropout": "another default",
+    "n_zeta": "all thetas are crossed with all zetas",
+    "n_theta": "no network of cosines",
+    "standardise": "labels have no units",
+}
+
+
+def test_arguments_of_the_classifier_are_settings_with_their_sentences_or_declared_exceptions():
+    signature = inspect.signature(EiVClassifier).parameters
+    assert {*signature} == {*SETTINGS} - NOT_OF_CLASSES | {"x_err", "random_state"}
+    text = " ".join(inspect.getdoc(EiVClassifier).split())
+    for name in {*signature} & {*SETTINGS}:
+        setting = SETTINGS[name]
+        assert f" {name}: " in text, name
+        assert (f" {name}: {setting.text}" in text) == (name not in OF_CLASSES), name
+        assert signature[name].default == (None if setting.of_recipe else setting.default), name
 
 
 TABLES = {

@@ -10,7 +10,7 @@ from torch import nn
 
 from eiv import EiVRegressor, NormalPrior
 from eiv.model import Names
-from eiv.posteriors import FAMILIES
+from eiv.posteriors import FAMILIES, BernoulliDropout
 from eiv.training.fitting import Spec, Table, _side_by_side, fit_stack
 from extensions import CommonFactor
 
@@ -137,7 +137,14 @@ def test_a_factor_of_zero_ignores_the_errors():
 
 @pytest.mark.parametrize(
     ("name", "values"),
-    [("epochs", (3, 4)), ("posterior", ("swag", "ensemble")), ("y_noise", ("rmse", "residual")), ("n_zeta", (5, 6))],
+    [
+        ("epochs", (3, 4)),
+        ("posterior", ("swag", "ensemble")),
+        ("y_noise", ("rmse", "residual")),
+        ("n_zeta", (5, 6)),
+        ("posterior", ("bernoulli_dropout", CommonFactor)),
+        ("posterior", (CommonFactor, BernoulliDropout)),
+    ],
 )
 def test_models_of_another_kind_are_refused(name, values):
     with pytest.raises(ValueError, match=f"{name} must be the same for all models of a stack"):

@@ -13,7 +13,7 @@ from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaNormal
 from eiv.likelihoods import NOISE_RULES, ByError, NormalLikelihood
 from eiv.networks import NetworkStack
-from eiv.networks.mlp import fast_stack
+from eiv.networks.fast import fast_stack
 from eiv.posteriors import BernoulliDropout, PointPosterior
 from eiv.training import Schedule, TrainingDivergedError, train
 from eiv.training.loop import _epistemic

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -14,11 +15,13 @@ from torch import nn
 
 from eiv import validation as v
 from eiv.classifier.labels import check_labels, check_seen, one_column_per_class
+from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
-from eiv.estimators.base import named
+from eiv.estimators.base import above_zero, counting, named
 from eiv.estimators.population import Population, for_population, warn_of_unlike
-from eiv.inputs import InputPrior, LearnedPrior, RelativeError
-from eiv.model import Names
+from eiv.inputs import InputPrior, LearnedPrior
+from eiv.inputs.errors import StatedErrors
+from eiv.io.arrays import plain
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import ClassPrediction
 from eiv.training.choosing import fit_models
@@ -45,15 +48,19 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
     Args:
         x_err: the error of X that holds for all rows, in the units of X, in the forms of `eiv.EiVRegressor`; None for
             exact inputs: the model without Errors-in-Variables.
-        recipe: what holds for the arguments that are None: "default", or "paper", the settings of the paper; see
-            `eiv.training.settings`.
+        recipe: what holds for the arguments that are None: "default", which serves tables of 60 to 100,000 rows
+            without tuning, or "paper", the settings of the paper; see `eiv.training.settings`.
         error_model: "classical", x scatters around the true input; or "berkson", x was set and the true input
             scatters around it, so that zeta given x is N(x, x_err^2) whatever `input_prior` says.
         input_prior: what is believed of the true input before x is seen, whatever its class, as for
             `eiv.EiVRegressor`; "mixture" by default.
         x_err_factor: what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to
             ignore them; 1 by default.
-        zeta_draws: how training integrates over the true input; see `eiv.inputs.ZetaDraws`.
+        zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
+            "sobol", "informed" (of `n_zeta` candidates those that explain y), "gauss_hermite" (`n_zeta` nodes along
+            each of three noisy features at most), "interpolated" (one noisy feature, f straight between `n_zeta`
+            nodes), or "auto" (the default): "interpolated" for one noisy feature, else "informed"; see
+            `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are matched.
         posterior: the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, "bernoulli_dropout" by
             default, or a subclass of `eiv.posteriors.WeightPosterior` of your own. `docs/classes.md` says why.
         module: a callable `(n_inputs, n_classes) -> torch.nn.Module`, with dropout layers of its own for the dropout
@@ -70,21 +77,22 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         learning_rate: Adam's step size; 0.001 by default.
         learning_rate_decay: the share of the training, at its end, over which the step size falls linearly to zero; 0
             leaves it as it is; 0.6 by default.
-        n_zeta: L, draws of the true input per row in training. A prediction takes as many for each five thetas, five
-            at most, and crosses all thetas with all of them.
+        n_zeta: L, draws of the true input per row in training. A prediction takes as many for each five thetas, two at
+            least and five at most, and crosses all thetas with all of them.
         n_theta: K, draws of the weights per network in a prediction; 100 by default.
         n_networks: networks that are trained and whose draws are pooled.
         standardise: whether X is brought to mean 0 and standard deviation 1 first, and its errors with it.
         device: "auto" (a GPU where there is one), "cpu", "cuda" or "cuda:N".
         dtype: "float32" or "float64".
-        precision: of the matrix products in training, as for `eiv.EiVRegressor`.
+        precision: of the matrix products in training. "auto": TF32 on a GPU, float32 on the CPU; "float32": that
+            everywhere; "bfloat16": operands rounded to 8 bits, faster for wide networks (see `docs/benchmarks.md`).
         random_state: seed; the same one gives the same numbers on the same machine.
         verbose: whether training shows a progress bar.
 
     Attributes:
         classes_: `C`, the classes in order.
-        n_features_in_: n_x.
-        feature_names_in_: the names of the features, where X was a pandas table.
+        n_features_in_: the columns of X: n_x, and those that hold errors.
+        feature_names_in_: their names, where X was a table.
         settings_: what the fit was made with, an `eiv.training.settings.Settings`.
         model_: everything that the fit found, an `eiv.model.FittedModel`; the attributes here are parts of it.
         x_err_: `n_x`, or a covariance `n_x x n_x`, the error that prediction takes where none is given; None after a
@@ -119,7 +127,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
 
     def __init__(  # noqa: PLR0913  (an estimator)
         self,
-        x_err: ArrayLike | RelativeError | None = None,
+        x_err: StatedErrors = None,
         *,
         recipe: Literal["default", "paper"] = "default",
         error_model: Literal["classical", "berkson"] = "classical",
@@ -174,13 +182,15 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, X_err: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, X_err: Any = None, sample_weight: Any = None) -> Self:
         """Fit the networks by Algorithm 1.
 
         Args:
             X: `rows x n_x`, the measured inputs.
             y: `rows`, the class of each row: words, whole numbers or truth values.
             X_err: the error of X instead of `x_err`, in the forms that `eiv.EiVRegressor.fit` takes.
+            sample_weight: `rows`, how often each row counts, as for `eiv.EiVRegressor.fit`. A class whose rows all have
+                weight 0 is not there.
 
         Returns:
             The fitted model.
@@ -197,8 +207,10 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
             >>> model = EiVClassifier(epochs=2).fit(X, X[:, 0] > 0, X_err=0.1)
 
         """
-        table = self._check_table(X, y, X_err)
-        (self.model_,) = fit_models([self._spec()], [table])
+        with self._fitting():
+            table = self._check_table(X, y, X_err, sample_weight)
+            self._warn_of_rounding(table)
+            (self.model_,) = fit_models([self._spec()], [table])
         return self
 
     def predict(self, X: Any, *, X_err: Any = None, input_prior: Population = None) -> NDArray[Any]:
@@ -241,12 +253,16 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         """
         return self._distribution(X, X_err, input_prior).probabilities
 
-    def predict_distribution(self, X: Any, *, X_err: Any = None, input_prior: Population = None) -> ClassPrediction:
+    def predict_distribution(
+        self, X: Any, *, X_err: Any = None, budget: bool = False, input_prior: Population = None
+    ) -> ClassPrediction:
         """Predict probabilities, with the parts of their entropy.
 
         Args:
             X: `rows x n_x`.
             X_err: the error of these rows, where it differs from that of the fit.
+            budget: whether `ClassPrediction.budget` is made ready, what each input contributes to the entropy. That
+                takes some seconds per row and input with the defaults.
             input_prior: of the true inputs of these rows, as for `eiv.EiVRegressor.predict_distribution`.
 
         Returns:
@@ -262,7 +278,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
             ClassPrediction(rows=2, classes=2)
 
         """
-        return self._distribution(X, X_err, input_prior)
+        return self._distribution(X, X_err, input_prior, budget=budget)
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_err: Any = None) -> float:
         """The share of rows whose class is the most probable one.
@@ -285,6 +301,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         from sklearn.metrics import accuracy_score  # noqa: PLC0415  (slow to import)
 
         check_is_fitted(self, "model_")
+        y = plain("y", y)
         check_labels(y)
         labels = column_or_1d(y)
         check_seen(labels, self.classes_)
@@ -345,31 +362,48 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
             )
         super()._check_arguments()
 
-    def _check_table(self, X: Any, y: Any, X_err: Any) -> Table:
-        """Check the arguments and the training data, and note their names. The model counts as not fitted from here."""
+    def _check_table(self, X: Any, y: Any, X_err: Any, sample_weight: Any = None) -> Table:
+        """Check the arguments and the training data, and note their names. The model counts as not fitted from here.
+
+        Rows of weight zero are left out.
+        """
         self._check_arguments()
         self.__dict__.pop("model_", None)
+        v.check_same_labels(X, X_err=X_err)
+        X, y = plain("X", X), plain("y", y)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
         check_labels(y)
         x, labels = named(X, None, validate_data, self, X, y, dtype=np.float64, ensure_min_samples=2)
-        columns, classes = one_column_per_class(labels)
-        features = getattr(self, "feature_names_in_", None)
-        names = Names(None if features is None else tuple(map(str, features)), has_columns=True, classes=classes)
-        v.check_spread("X", x, features)
-        errors, size_prior = self._errors_at_fit(x, X_err)
+        weights = v.check_weights(sample_weight, len(x))
+        counted = counting(weights)
+        columns, classes = one_column_per_class(labels[counted])
+        x, errors, names, size_prior = self._features_and_errors(x, X_err, weights)
         if size_prior is not None:
             raise ValueError(
                 "x_err: the size of errors is learned from labels that are numbers only (eiv.EiVRegressor). For "
                 "classes, state the errors without eiv.estimated."
             )
-        return Table(x, errors, columns, names=names)
+        names = replace(names, has_columns=True, classes=classes)
+        return Table(x, errors, columns, names=names, weights=above_zero(weights))
 
-    def _distribution(self, X: Any, X_err: Any, input_prior: Population) -> ClassPrediction:
+    def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, None]:
+        """Classes as zeros and ones; they have no errors."""
+        if y_err is not None:
+            raise ValueError(f"y_err: classes have no error bars, so it must be None, got {y_err!r}.")
+        y = plain("y", y)
+        v.check_same_rows(X=X, y=y)
+        check_labels(y)
+        labels = column_or_1d(y)
+        check_seen(labels, self.classes_)
+        return (labels[:, None] == self.classes_).astype(float), None
+
+    def _distribution(self, X: Any, X_err: Any, input_prior: Population, *, budget: bool = False) -> ClassPrediction:
         """What the methods that predict have in common; a warning of it points to who calls these."""
         check_is_fitted(self, "model_")
         x, errors, index = self._check_rows(X, X_err)
-        model = for_population(self.model_, input_prior)
-        found = model.predict_classes(x, errors, n_draws=self._draws_for(errors), index=index)
+        with own_defaults():
+            model = for_population(self.model_, input_prior)
+            found = model.predict_classes(x, errors, n_draws=self._draws_for(), budget=budget, index=index)
         warn_of_unlike(self.model_, x, found, stacklevel=3)
         return found

@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
+from eiv.validation import check_unmasked
+
 
 def check_labels(y: Any) -> None:
     """Refuse labels that are missing."""
     if y is None:
         raise ValueError("y is missing: a classifier requires y to be passed, but the target y is None.")
+    check_unmasked("y", y)
     import pandas as pd  # noqa: PLC0415
 
     labels = np.atleast_1d(np.asarray(y, dtype=object))

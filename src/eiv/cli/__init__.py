@@ -15,7 +15,19 @@ try:
     from eiv.extras import MissingExtraError, needs
 
     needs("The command line", "typer", "rich", "pyarrow", extra="cli")
-    from eiv.cli import datasets, explain, fit, info, predict, report, reproduce, sensitivity, study  # noqa: F401  (each adds its command)
+    from eiv.cli import (  # noqa: F401  (each adds its command)
+        compare,
+        datasets,
+        denoise,
+        explain,
+        fit,
+        info,
+        predict,
+        report,
+        reproduce,
+        sensitivity,
+        study,
+    )
     from eiv.cli.app import app, complain, end_undisturbed, ending_signals, replace_unknown_characters, show_warning
     from eiv.cli.app import console as console
     from eiv.cli.app import errors as errors

@@ -11,7 +11,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -287,3 +287,10 @@ def _stamp(out: Path | None) -> tuple[int, int] | None:
         return None
     status = out.stat()
     return status.st_ino, status.st_mtime_ns
+
+
+@contextlib.contextmanager
+def counting(work: str) -> Iterator[Callable[[int], None]]:
+    """A function that shows on stderr how many rows are done, after the word for what is done to them."""
+    with errors.status(work) as status:
+        yield lambda n_rows: status.update(f"{work}: {n_rows:,} rows")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from eiv.io.tables import TableRows
 
 _MOST_NAMED = 10  # the most classes that are listed
+_FEW_ROWS = 10  # in which words may differ by chance
 _MOST_CLASSES = 1000  # a column with more is hardly one of classes
 
 
@@ -38,6 +40,16 @@ def holds_classes(rows: TableRows, column: str, asked: bool) -> bool:
     cells = _cells(rows, column)
     is_text = all(isinstance(cell, str | bool) for cell in cells if cell is not None)
     return asked or (is_text and not any(_is_number(cell) for cell in cells if cell is not None))
+
+
+def refuse_identifiers(rows: TableRows, column: str, labels: Labels) -> None:
+    """Raise a `TableError` for a column of words most of which stand in one row only, such as names of the rows."""
+    counts = Counter(value for value in labels.values if value is not None)
+    if 2 * sum(n == 1 for n in counts.values()) > max(counts.total(), _FEW_ROWS):
+        raise TableError(
+            f"{rows.source.path}: the target {column!r} holds {len(counts):,} different words in {counts.total():,} "
+            "rows, so it seems to name the rows. Use --classes to take them for classes all the same."
+        )
 
 
 def labels_of(rows: TableRows, column: str) -> Labels:

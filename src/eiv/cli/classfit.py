@@ -32,9 +32,9 @@ def fit_classes(
             raise ValueError(f"{name!r} is not a setting of a model of classes; these are: {', '.join(known)}.")
 
     def fitted(rows: NDArray[np.intp]) -> EiVClassifier:
-        X_err = None if table.X_err is None else table.X_err[rows]
+        X_err, weights = (None if part is None else part[rows] for part in (table.X_err, table.weights))
         with errors.status(f"learning from {len(rows):,} rows"):
-            return EiVClassifier(**arguments).fit(table.X.iloc[rows], table.y[rows], X_err=X_err)
+            return EiVClassifier(**arguments).fit(table.X.iloc[rows], table.y[rows], X_err, weights)
 
     first = fitted(train)
     if not len(test):
@@ -50,19 +50,24 @@ def _scores(
     """The scores on held-out rows; a class that is in these rows alone has no probability."""
     p = model.predict_distribution(table.X.iloc[test], X_err=None if table.X_err is None else table.X_err[test])
     y = table.y[test]
-    shares = np.mean(table.y[train][:, None] == model.classes_, axis=0)
+    learned, weights = (None if table.weights is None else table.weights[rows] for rows in (train, test))
+    shares = np.average(table.y[train][:, None] == model.classes_, axis=0, weights=learned)
+
+    def mean(values: NDArray[Any]) -> float:
+        return float(np.average(values, weights=weights))
+
     return {
         "rows": len(test),
-        "accuracy": float(np.mean(p.predicted == y)),
-        "log_loss": _log_loss(p.probabilities, y, model.classes_),
-        "log_loss_of_shares": _log_loss(np.tile(shares, (len(y), 1)), y, model.classes_),
-        **{name: float(np.mean(getattr(p, name))) for name in ("label", "aleatoric", "epistemic")},
+        "accuracy": mean(p.predicted == y),
+        "log_loss": mean(_log_losses(p.probabilities, y, model.classes_)),
+        "log_loss_of_shares": mean(_log_losses(np.tile(shares, (len(y), 1)), y, model.classes_)),
+        **{name: mean(getattr(p, name)) for name in ("label", "aleatoric", "epistemic")},
     }
 
 
-def _log_loss(probabilities: NDArray[np.float64], y: NDArray[Any], classes: NDArray[Any]) -> float:
+def _log_losses(probabilities: NDArray[np.float64], y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
     of_label = (probabilities * (y[:, None] == classes)).sum(1)
-    return float(-np.log(np.maximum(of_label, _LEAST_PROBABILITY)).mean())
+    return np.asarray(-np.log(np.maximum(of_label, _LEAST_PROBABILITY)))
 
 
 def show_class_scores(scores: Mapping[str, float]) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.cli.classes import holds_classes, in_words, labels_of
+from eiv.cli.classes import holds_classes, in_words, labels_of, refuse_identifiers
 from eiv.cli.options import FitOptions
 from eiv.io.tables import ErrorSpec, ErrorTerm, Source, TableError
 from eiv.io.tables.errorspec import about, split_error
 from eiv.io.tables.reading import check_columns, listed, read_rows
-from eiv.validation import check_spread
+from eiv.validation import check_spread, check_weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,8 +26,9 @@ Array = NDArray[np.float64]
 class TrainingTable:
     """The rows to learn from: features `rows x n_x`, target `rows`, errors `n_x` or `rows x n_x`, groups `rows`.
 
-    The target holds numbers, or with `has_classes` words, whole numbers or truth values. `y_spec` and `y_err`, `rows`,
-    are the known errors of the target. Both are None where none were given, or 0.
+    Rows of weight zero are left out, `n_weightless` of them; `weights` are those of the others, `rows`. The target
+    holds numbers, or with `has_classes` words, whole numbers or truth values. `y_spec` and `y_err`, `rows`, are the
+    known errors of the target. Both are None where none were given, or 0.
     """
 
     X: pd.DataFrame
@@ -40,6 +41,8 @@ class TrainingTable:
     left_out: Mapping[str, str]
     missing: Missing
     has_classes: bool = False
+    weights: Array | None = None
+    n_weightless: int = 0
 
     @property
     def X_err(self) -> Array | None:  # noqa: N802
@@ -63,16 +66,22 @@ class TrainingTable:
             spec = ErrorSpec.parse(options.x_err, features, source.columns, kept)
             y_spec = None if options.y_err is None else ErrorSpec({target: _y_term(options.y_err, source)})
         columns = (*spec.columns, *(y_spec.columns if y_spec else ()))
-        groups = () if options.groups is None else (options.groups,)
-        rows = read_rows(source, (*features, target, *columns, *groups))
+        others = [name for name in (options.groups, options.weights) if name is not None]
+        rows = read_rows(source, (*features, target, *columns, *others))
         numbers = {name: rows.numbers(name) for name in features}
         labels = labels_of(rows, target) if holds_classes(rows, target, options.classes) else None
+        if labels is not None and not options.classes:
+            refuse_identifiers(rows, target, labels)
         if labels is not None and options.y_err is not None:
             raise TableError(f"--y-err {options.y_err}: {target!r} holds classes, which have no error bars.")
         known = rows.numbers(target) if labels is None else labels.as_gaps
-        used = numbers | {target: known} | {name: rows.numbers(name) for name in columns}
+        weights = {} if options.weights is None else {options.weights: rows.numbers(options.weights)}
+        used = numbers | {target: known} | {name: rows.numbers(name) for name in columns} | weights
         good, missing = usable(used), Missing.of(used)
         missing.check(source, options.drop_missing)
+        counts = _weights(source, options, weights, good)
+        n_weightless, good = int(good.sum()), good if counts is None else good & (counts > 0)
+        n_weightless -= int(good.sum())
         if good.sum() < 2:
             raise TableError(f"{source.path}: there is one row to learn from, and a fit needs at least two.")
         X = pd.DataFrame({name: numbers[name][good] for name in features})
@@ -98,6 +107,8 @@ class TrainingTable:
             left_out=left_out | ({} if labels is None else {target: in_words(y)}),
             missing=missing,
             has_classes=labels is not None,
+            weights=None if counts is None else counts[good],
+            n_weightless=n_weightless,
         )
 
 
@@ -179,16 +190,20 @@ def _features(source: Source, options: FitOptions) -> tuple[list[str], dict[str,
     target = str(options.target)
     check_columns(source, [target], "--target")
     check_columns(source, options.drop, "--drop")
-    check_columns(source, [] if options.groups is None else [options.groups], "--groups")
-    for names, option in ((options.feature, "--feature"), (options.drop, "--drop"), ([options.groups], "--groups")):
+    own = {"--groups": options.groups, "--weights": options.weights}
+    for option, column in own.items():
+        check_columns(source, [] if column is None else [column], option)
+    lists = {"--feature": options.feature, "--drop": options.drop}
+    for option, names in (lists | {option: [column] for option, column in own.items()}).items():
         if target in names:
             raise TableError(f"{target!r} is the target, so it cannot be given with {option} too.")
-    both = [name for name in options.feature if name in (*options.drop, options.groups)]
+    both = [name for name in options.feature if name in (*options.drop, *own.values())]
     if both:
         raise TableError(f"{both[0]!r} cannot be a feature and be left out at once.")
     left_out = {target: "target"} | _error_columns(source, options)
-    if options.groups is not None:
-        left_out.setdefault(options.groups, "groups")
+    for what, column in (("groups", options.groups), ("weights of the rows", options.weights)):
+        if column is not None:
+            left_out.setdefault(column, what)
     left_out |= dict.fromkeys(options.drop, "--drop")
     features = [name for name in source.columns if name not in left_out]
     for name in options.feature:
@@ -225,6 +240,20 @@ def _error_columns(source: Source, options: FitOptions) -> dict[str, str]:
         if column is not None:
             found.setdefault(column, f"error of {target}")
     return found
+
+
+def _weights(
+    source: Source, options: FitOptions, columns: Mapping[str, Array], good: NDArray[np.bool_]
+) -> Array | None:
+    """How often each row counts, `rows`, 0 for those that cannot be used; None without a column of weights."""
+    if options.weights is None:
+        return None
+    counts = np.where(good, columns[options.weights], 0.0)
+    try:
+        return check_weights(counts, len(counts))
+    except ValueError as error:
+        words = str(error).removeprefix("sample_weight").removeprefix(":").strip()
+        raise TableError(f"{source.path}, --weights {options.weights}: {words}") from error
 
 
 def _y_term(text: str, source: Source) -> ErrorTerm:

@@ -61,11 +61,12 @@ def explain(  # noqa: PLR0913  (a command)
     """Show where the uncertainty of the prediction for one row comes from: its uncertainty budget.
 
     For each input: its value, its error, and how much of the uncertainty that error causes. Further sources are the
-    uncertainty of the fitted curve, and the noise of a label, that is of a measured value.
+    uncertainty of the fitted curve, and the noise of a label, that is of a measured value. For a model of classes: the
+    probabilities, and how much of their entropy each source causes.
     """
     with interruptible(out, force):
         from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
-        from eiv.cli.modeltable import ModelTable, refuse_classes  # noqa: PLC0415
+        from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
         from eiv.io.tables import open_table  # noqa: PLC0415
         from eiv.report.contributions import Budget  # noqa: PLC0415
         from eiv.report.figures import shortened  # noqa: PLC0415
@@ -80,8 +81,10 @@ def explain(  # noqa: PLR0913  (a command)
                 )
             needs("A picture", "matplotlib", extra="report")
             check_output(out, force, data, model_file)
-        refuse_classes(model_file, "eiv explain")
         table = ModelTable.opened(model_file, open_table(data, separator, decimal), x_err, y_err)
+        if table.model.has_classes:
+            _explain_classes(table, row, out)
+            return
         if out is not None and len(table.outputs) > 1:
             raise ValueError(f"-o: {model_file} has {len(table.outputs)} outputs; a picture shows one only.")
         (chosen, n_read), good = _row(table, row), np.ones(1, dtype=bool)
@@ -90,10 +93,7 @@ def explain(  # noqa: PLR0913  (a command)
         if table.words_on_factor:
             show_warning(table.words_on_factor)
         found = table.predict(chosen, good)
-        cloud = table.model.cloud
-        if cloud is not None and found.unlike is not None and found.unlike[0]:
-            words = cloud.words(table.inputs(chosen, good)[0][0], table.features)
-            show_warning(f"The row is unlike the training rows ({words}).")
+        _warn_of_unlike(table, chosen, found.unlike)
         predictions = single_outputs(found)
         precise = replace(table, model=table.model.with_draws(max(_THETAS, table.model.settings.n_theta)))
         drawn = single_outputs(precise.predict(chosen, good, budget=True))
@@ -114,6 +114,37 @@ def explain(  # noqa: PLR0913  (a command)
             _show_budget(name, budget, _errors(table, chosen))
         if out is not None:
             console.print(f"Picture: {printable(out)}", highlight=False)
+
+
+def _explain_classes(table: ModelTable, row: int, out: Path | None) -> None:
+    """The same for a model of classes."""
+    from eiv.cli.classexplain import draw_entropy, show_classes, show_entropy  # noqa: PLC0415
+    from eiv.cli.data import rows_in_words  # noqa: PLC0415
+
+    (chosen, n_read), good = _row(table, row), np.ones(1, dtype=bool)
+    if table.words_on_factor:
+        show_warning(table.words_on_factor)
+    p = table.predict_classes(chosen, good, budget=True)
+    _warn_of_unlike(table, chosen, p.unlike)
+    target = str(table.header["notes"].get("target", "the class"))
+    if out is not None:  # before anything is printed, since printing may fail
+        name = table.source.path.name.encode(errors="replace").decode()  # matplotlib accepts valid text only
+        words = f"P({p.predicted[0]}) = {p.probabilities[0].max():.3g}, entropy {p.entropy[0]:.3g} nats"
+        draw_entropy(out, p, table.features, f"{name}, row {row}\n{words}")
+    console.print(printable(rows_in_words(table.source, n_read, "1 explained", n_read - 1)), highlight=False)
+    _show_inputs(table, chosen, row)
+    show_classes(target, p)
+    show_entropy(p, table.features)
+    if out is not None:
+        console.print(f"Picture: {printable(out)}", highlight=False)
+
+
+def _warn_of_unlike(table: ModelTable, row: TableRows, unlike: NDArray[np.bool_] | None) -> None:
+    """Warn where the row is unlike the training rows."""
+    cloud = table.model.cloud
+    if cloud is not None and unlike is not None and unlike[0]:
+        words = cloud.words(table.inputs(row, np.ones(1, dtype=bool))[0][0], table.features)
+        show_warning(f"The row is unlike the training rows ({words}).")
 
 
 def _row(table: ModelTable, number: int) -> tuple[TableRows, int]:

@@ -62,6 +62,12 @@ def fit(  # noqa: PLR0913  (a command)
     groups: Annotated[
         str | None, typer.Option(metavar="COL", help="Rows of one group are held out together; not a feature.")
     ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL", help="How often each row counts: 2 is the row twice, 0 leaves it out; not a feature."
+        ),
+    ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
@@ -75,7 +81,7 @@ def fit(  # noqa: PLR0913  (a command)
         typer.Option(
             metavar="NAME",
             help="How labels scatter about the curve: normal (the default); student_t where a few labels lie far "
-            "off; varying where they scatter more at some inputs than at others.",
+            "off; varying where they scatter more at some inputs than at others; auto compares them on held-out rows.",
         ),
     ] = None,
     config: Annotated[
@@ -120,6 +126,7 @@ def fit(  # noqa: PLR0913  (a command)
         "feature": feature,
         "drop": drop,
         "groups": groups,
+        "weights": weights,
         "recipe": recipe,
         "likelihood": likelihood,
         "holdout": holdout,
@@ -174,6 +181,8 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
             show_class_scores(scores)
         else:
             _show_scores(scores, table)
+    if final.model_.record.likelihood_choice:
+        console.print(f"Likelihood: {final.model_.record.likelihood_choice}.", highlight=False)
     if scatter := scatter_sentence(final.model_.likelihood.describe(final.model_.y_scaler.scale, final.model_.pool)):
         console.print(scatter, highlight=False)
     taken = factor_sentence(final.x_err_factor_, final.x_err_factor)
@@ -228,25 +237,29 @@ def _fitted(
             bar.update(task, completed=share)
 
         models = fit_splits(
-            model, table.X, table.y, splits, X_err=table.X_err, y_err=table.y_err, on_progress=on_progress
+            model, table.X, table.y, splits, table.X_err, table.y_err, table.weights, on_progress=on_progress
         )
     return models[-1], models[0] if len(test) else None
 
 
 def _scores(model: EiVRegressor, table: TrainingTable, test: NDArray[np.intp]) -> dict[str, float]:
     """The scores on the held-out rows, with the components of the uncertainty as root mean squares."""
-    from eiv.metrics import coverage, rmse  # noqa: PLC0415
-
-    X_err, y_err = (None if known is None else known[test] for known in (table.X_err, table.y_err))
+    X_err, y_err, weights = (
+        None if known is None else known[test] for known in (table.X_err, table.y_err, table.weights)
+    )
     p = model.predict_distribution(table.X.iloc[test], X_err=X_err, y_err=y_err, keep_draws=False)
-    y = table.y[test]
+    y, (low, high) = table.y[test], p.interval(0.95, of="label")
+
+    def mean(values: NDArray[Any]) -> float:
+        return float(np.average(values, weights=weights))
+
     parts = ("epistemic", "aleatoric", "noise", "total")
     return {
         "rows": len(test),
-        "rmse": rmse(y, p.mean),
-        "spread": float(y.std()),
-        "coverage_95": coverage(y, *p.interval(0.95, of="label")),
-        **{name: float(np.sqrt(np.mean(getattr(p, name) ** 2))) for name in parts},
+        "rmse": math.sqrt(mean((y - p.mean) ** 2)),
+        "spread": math.sqrt(mean((y - mean(y)) ** 2)),
+        "coverage_95": mean((low <= y) & (y <= high)),
+        **{name: math.sqrt(mean(getattr(p, name) ** 2)) for name in parts},
     }
 
 
@@ -255,6 +268,10 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
     if table.missing.n_bad:
         names = ", ".join(table.missing.columns)
         n_rows += f"; {table.missing.n_bad:,} left out, with missing or infinite values in {names}"
+    if table.n_weightless:
+        n_rows += f"; {table.n_weightless:,} left out, with a weight of 0"
+    if table.weights is not None:
+        n_rows += f"; their weights add up to {table.weights.sum():,.6g}"
     shown = Table(title=f"{printable(data)}: {printable(n_rows)}", title_justify="left")
     for heading in ("column", "taken as", "error", "spread"):
         shown.add_column(heading, overflow="fold")
@@ -285,7 +302,7 @@ def _show_rows(source: Source, table: TrainingTable, n_fitted: int) -> None:
 
     held_out = len(table.y) - n_fitted
     used = f"{n_fitted:,} learned from" + (f", {held_out:,} held out" if held_out else "")
-    words = rows_in_words(source, table.missing.n_rows, used, table.missing.n_bad)
+    words = rows_in_words(source, table.missing.n_rows, used, table.missing.n_bad + table.n_weightless)
     console.print(printable(words), highlight=False)
 
 
@@ -312,7 +329,10 @@ def _notes(table: TrainingTable, options: FitOptions, scores: dict[str, float] |
     known = {} if table.y_spec is None else {"y_err": table.y_spec.to_json()}
     return {
         "rows": len(table.y),
-        "rows_left_out": table.missing.n_bad,
+        "rows_left_out": table.missing.n_bad + table.n_weightless,
+        **(
+            {} if table.weights is None else {"weights": {"column": options.weights, "sum": float(table.weights.sum())}}
+        ),
         "rows_learned_from": n_fitted,
         "target": options.target,
         "left_out": dict(table.left_out),

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from eiv import ClassPrediction, FittedModel, Prediction
+    from eiv import ClassPrediction, FittedModel, Prediction, TrueInputs
     from eiv.cli.data import Missing
     from eiv.cli.labelerrors import LabelErrors
-    from eiv.inputs import InputPrior
     from eiv.io.tables import ErrorSpec, Source, TableRows
     from eiv.report import Sample
 
@@ -67,7 +66,7 @@ class ModelTable:
             )
         features = tuple(named or source.columns)
         check_columns(source, features, f"a feature of {model_file}")
-        kept = _given_at_fit(model_file, header["notes"], features)
+        kept = _given_at_fit(model_file, header["notes"], features) or _named_at_fit(model)
         spec = _errors(model_file, model, header["notes"].get("spreads"), kept, source, features, x_err)
         if spec is None and model.x_err is None:
             raise ValueError(
@@ -78,11 +77,14 @@ class ModelTable:
             columns = () if term.column is None else (term.column,)
             check_columns(source, columns, f"the error of {name!r}; another can be given with --x-err")
         outputs = output_names(header)
-        labels = _labels(source, outputs, target) if with_labels else ()
         if model.has_classes:
             if y_err is not None:
                 raise ValueError(f"--y-err {y_err}: {model_file} predicts classes, which have no error bars.")
-            return cls(model, header, source, features, outputs, spec, (), LabelErrors())
+            named = header["notes"].get("target")
+            column = (named,) if isinstance(named, str) else ()
+            labels = _labels(source, column, target) if with_labels and (column or target) else ()
+            return cls(model, header, source, features, outputs, spec, labels, LabelErrors())
+        labels = _labels(source, outputs, target) if with_labels else ()
         known = LabelErrors.of(model_file, model, header["notes"], source, features, outputs, labels, y_err)
         return cls(model, header, source, features, outputs, spec, labels, known)
 
@@ -90,6 +92,15 @@ class ModelTable:
     def columns(self) -> tuple[str, ...]:
         """The columns that the model reads."""
         return (*self.features, *(self.spec.columns if self.spec else ()), *self.label_errors.columns)
+
+    @property
+    def noisy(self) -> tuple[str, ...]:
+        """The features that have an error."""
+        if self.spec is not None:
+            return self.spec.noisy
+        found = np.asarray(self.model.x_err)
+        errors = found if found.ndim == 1 else found.diagonal()
+        return tuple(name for name, error in zip(self.features, errors, strict=True) if error > 0)
 
     @property
     def words_on_factor(self) -> str:
@@ -135,7 +146,7 @@ class ModelTable:
         step = 1
         for rows, good in self.chunks(drop_missing, (*self.columns, *self.labels)):
             X, X_err = self.inputs(rows, good)
-            y = np.column_stack([rows.numbers(name)[good] for name in self.labels]) if self.labels else None
+            y = np.column_stack([self._label(rows, name)[good] for name in self.labels]) if self.labels else None
             y_err = self.label_errors.values(rows, good)
             numbers, n_bad = rows.first + 1 + np.flatnonzero(good), len(rows) - len(X)
             name = self.source.path.name.encode(errors="replace").decode()  # it need not be text
@@ -148,34 +159,73 @@ class ModelTable:
             raise ValueError(f"{self.source.path}: every row holds missing or infinite values.")
         return sample
 
-    def predict(
-        self, rows: TableRows, good: NDArray[np.bool_], budget: bool = False, input_prior: InputPrior | None = None
-    ) -> Prediction:
+    def _label(self, rows: TableRows, name: str) -> Array:
+        """The labels of rows as numbers, NaN where there are none; of classes their places among those of the model."""
+        from eiv.cli.classes import labels_of  # noqa: PLC0415
+
+        classes = self.model.names.classes
+        if classes is None:
+            return rows.numbers(name)
+        places = {str(known): float(place) for place, known in enumerate(classes.tolist())}
+        values = [None if value is None else str(value) for value in labels_of(rows, name).values]
+        if unseen := [value for value in values if value is not None and value not in places]:
+            raise ValueError(
+                f"{self.source.path}: column {name!r} holds {unseen[0]!r}, a class that the fit has not seen; it has "
+                f"seen {', '.join(places)}."
+            )
+        return np.array([np.nan if value is None else places[value] for value in values])
+
+    def predict(self, rows: TableRows, good: NDArray[np.bool_], budget: bool = False) -> Prediction:
         """The prediction of the good rows; an error says where in the file they are."""
         from eiv.validation import check_y_err  # noqa: PLC0415
 
-        with self._of(rows, good, input_prior) as (model, X, errors):
+        with self._of(rows, good) as (X, errors):
             known = self.label_errors.values(rows, good)  # where there are none, a printed line has said so
-            y_err = check_y_err(0.0 if known is None else known, (len(X), model.n_outputs))
-            return model.predict(X, errors, y_err, keep_draws=False, budget=budget)
+            y_err = check_y_err(0.0 if known is None else known, (len(X), self.model.n_outputs))
+            return self.model.predict(X, errors, y_err, keep_draws=False, budget=budget)
 
-    def predict_classes(
-        self, rows: TableRows, good: NDArray[np.bool_], input_prior: InputPrior | None = None
-    ) -> ClassPrediction:
+    def predict_classes(self, rows: TableRows, good: NDArray[np.bool_], budget: bool = False) -> ClassPrediction:
         """The same for a model of classes."""
-        with self._of(rows, good, input_prior) as (model, X, errors):
-            return model.predict_classes(X, errors)
+        with self._of(rows, good) as (X, errors):
+            return self.model.predict_classes(X, errors, budget=budget)
+
+    def true_inputs(self, rows: TableRows, good: NDArray[np.bool_]) -> tuple[TrueInputs, NDArray[np.bool_]]:
+        """The true inputs of the good rows, and which of them have a label."""
+        y = self._observed(rows, good)
+        labelled: NDArray[np.bool_] = np.asarray(np.isfinite(y).all(1))
+        with self._of(rows, good) as (X, errors):
+            known = self.label_errors.values(rows, good)
+            y_err = None if known is None else np.where(labelled[:, None], known, 0.0)
+            found = self.model.true_inputs(X, errors, np.where(labelled[:, None], y, np.nan), y_err, keep_draws=True)
+            return found, labelled
+
+    def _observed(self, rows: TableRows, good: NDArray[np.bool_]) -> Array:
+        """The labels of the good rows, `good rows x n_y`, NaN where there is none; classes as zeros and ones."""
+        from eiv.cli.classes import labels_of  # noqa: PLC0415
+
+        if not self.labels:
+            return np.full((int(good.sum()), self.model.n_outputs), np.nan)
+        if not self.model.has_classes:
+            return np.column_stack([rows.numbers(name)[good] for name in self.labels])
+        classes, (column,) = self.model.names.classes.tolist(), self.labels  # type: ignore[union-attr]
+        values = labels_of(rows, column).values[good].tolist()
+        if unseen := [value for value in values if value is not None and value not in classes]:
+            raise ValueError(
+                f"{self.source.path}: column {column!r} holds {unseen[0]!r}, a class that the fit has not seen; it has "
+                f"seen {', '.join(map(repr, classes))}."
+            )
+        ones = np.eye(len(classes))
+        return np.array(
+            [np.full(len(classes), np.nan) if value is None else ones[classes.index(value)] for value in values]
+        )
 
     @contextlib.contextmanager
-    def _of(
-        self, rows: TableRows, good: NDArray[np.bool_], input_prior: InputPrior | None
-    ) -> Iterator[tuple[FittedModel, Array, Array]]:
-        """The model for the population of the rows, the good rows, and their errors."""
+    def _of(self, rows: TableRows, good: NDArray[np.bool_]) -> Iterator[tuple[Array, Array]]:
+        """The good rows and their errors, for a prediction."""
         X, X_err = self.inputs(rows, good)
-        model = self.model if input_prior is None else self.model.with_prior(input_prior)
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused
-                yield model, X, model.errors_of(X_err, len(X))
+                yield X, self.model.errors_of(X_err, len(X))
         except ValueError as error:
             raise ValueError(f"{self.source.path}, rows from {self.source.place(rows.first)} on: {error}") from error
 
@@ -183,17 +233,6 @@ class ModelTable:
         """A sentence on how to give the errors of labels without a column, where theirs has missing values."""
         is_label_error = any(name in missing.columns for name in self.label_errors.columns)
         return " --y-err VALUE gives an error of labels that needs no column." if is_label_error else ""
-
-
-def refuse_classes(model_file: Path, command: str) -> None:
-    """Raise a ValueError for a model of classes, for commands that know numbers only."""
-    from eiv.io.modelfile import read_header  # noqa: PLC0415
-
-    if "classes" in read_header(model_file)["outputs"]:
-        raise ValueError(
-            f"{model_file} predicts classes, for which there is no `{command}` yet. `eiv predict` writes their "
-            "probabilities and what leaves them open; `eiv info` shows the scores on rows held out."
-        )
 
 
 def _labels(source: Source, outputs: tuple[str, ...], target: str | None) -> tuple[str, ...]:
@@ -222,6 +261,22 @@ def _given_at_fit(model_file: Path, notes: Mapping[str, Any], features: tuple[st
     if tuple(spec.terms) != features:
         raise ModelFileError(f"{model_file}: its errors are not those of its features.")
     return spec
+
+
+def _named_at_fit(model: FittedModel) -> ErrorSpec | None:
+    """The columns that hold errors by the `x_err` of a model that was saved from Python; None where it names none."""
+    from eiv.io.tables import ErrorSpec, ErrorTerm  # noqa: PLC0415
+
+    columns = model.names.error_columns
+    if columns is None:
+        return None
+    errors = {name: columns.errors.get(name, 0.0) for name in columns.features}
+    return ErrorSpec(
+        {
+            name: ErrorTerm("column", column=error) if isinstance(error, str) else ErrorTerm("absolute", error)
+            for name, error in errors.items()
+        }
+    )
 
 
 def _errors(

@@ -42,6 +42,7 @@ class FitOptions:
     feature: list[str] = field(default_factory=list)
     drop: list[str] = field(default_factory=list)
     groups: str | None = None
+    weights: str | None = None
     recipe: str = "default"
     likelihood: str | None = None
     holdout: float = 0.2
@@ -70,7 +71,7 @@ class FitOptions:
         check_seed(options.seed)
         if options.recipe not in RECIPES:
             raise ValueError(f"--recipe must be one of {', '.join(RECIPES)}, got {options.recipe!r}.")
-        known = [name for name, kind in LIKELIHOODS.items() if kind.has_units]
+        known = [*(name for name, kind in LIKELIHOODS.items() if kind.has_units), "auto"]
         if options.likelihood is not None and options.likelihood not in known:
             raise ValueError(f"--likelihood must be one of {', '.join(known)}, got {options.likelihood!r}.")
         _check_settings(options.settings)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,12 +12,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from eiv.cli.app import app, check_output, console, errors, interruptible, printable, show_warning
+from eiv.cli.app import app, check_output, console, counting, interruptible, printable, show_warning
 
 if TYPE_CHECKING:
     from eiv import ClassPrediction, Prediction
     from eiv.cli.modeltable import ModelTable
-    from eiv.inputs import InputPrior
     from eiv.io.tables import TableRows
 
 _PARTS = ("mean", "std", "epistemic", "aleatoric", "noise", "total", "low", "high")
@@ -68,6 +66,14 @@ def predict(  # noqa: PLR0913  (a command)
     ] = False,
     separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
     decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
+    escape_formulas: Annotated[
+        bool,
+        typer.Option(
+            "--escape-formulas",
+            help="Put an apostrophe before texts of a CSV that begin with =, +, -, @, a tab or a carriage return, so "
+            "that no spreadsheet runs them as formulas; numbers stay as they are.",
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
 ) -> None:
     """Predict new rows, each with the components of its uncertainty.
@@ -93,16 +99,20 @@ def predict(  # noqa: PLR0913  (a command)
         source = open_table(data, separator, decimal)
         model_table = ModelTable.opened(model_file, source, x_err, y_err)
         population = None if input_prior is None else Population.of(input_prior, model_table, drop_missing)
-        prior = None if population is None else population.prior
+        if population is not None:
+            model_table = replace(model_table, model=model_table.model.with_prior(population.prior))
+        if model_table.model.has_classes and of == "label":
+            raise ValueError(f"--of label: {model_file} predicts classes, which have probabilities and no intervals.")
         kind = ClassPredictor if model_table.model.has_classes else Predictor
-        predictor = kind(model_table, level, of, drop_missing, prior)  # type: ignore[arg-type]
+        predictor = kind(model_table, level, of, drop_missing)  # type: ignore[arg-type]
         clash = [name for name in predictor.names(prefix) if name in source.columns]
         if clash:
             raise ValueError(
                 f"{data} has a column {clash[0]!r} already; use --prefix to give the new columns other names."
             )
         started, n_rows, n_empty, unlike = time.perf_counter(), 0, 0, UnlikeRows()
-        with TableWriter(out, source.text_format) as writer, _counting() as count:
+        writes = TableWriter(out, source.text_format, escape_formulas=escape_formulas)
+        with writes as writer, counting("predicting") as count:
             for rows, table, empty, found in predictor.tables():
                 known = predictor.table.numbers(rows) if writer.is_parquet else {}
                 writer.write(with_columns(rows.cells, known | {f"{prefix}{name}": table[name] for name in table}))
@@ -153,7 +163,6 @@ class Predictor:
     level: float
     of: Literal["function", "label"]
     drop_missing: bool
-    input_prior: InputPrior | None = None
 
     def names(self, prefix: str) -> list[str]:
         """The names of the new columns; a model from a file of an earlier version says nothing of unlike rows."""
@@ -186,7 +195,7 @@ class Predictor:
 
     def _fill(self, table: dict[str, Any], rows: TableRows, good: NDArray[np.bool_]) -> Prediction | ClassPrediction:
         """Write the parts of the prediction of the good rows into the columns of `table`."""
-        p = self.table.predict(rows, good, input_prior=self.input_prior)
+        p = self.table.predict(rows, good)
         low, high = p.interval(self.level, of=self.of)
         parts = {name: getattr(p, name) for name in _PARTS[:-2]} | {"low": low, "high": high}
         for i, label in enumerate(self._outputs()):
@@ -207,7 +216,7 @@ class ClassPredictor(Predictor):
     """The same for a model of classes: a probability for each, the most probable one, and the parts of the entropy."""
 
     def _fill(self, table: dict[str, Any], rows: TableRows, good: NDArray[np.bool_]) -> ClassPrediction:
-        p = self.table.predict_classes(rows, good, self.input_prior)
+        p = self.table.predict_classes(rows, good)
         found = p.to_frame()
         table["predicted"] = np.full(len(rows), None, dtype=object)
         for name in self._parts():
@@ -217,10 +226,3 @@ class ClassPredictor(Predictor):
     def _parts(self) -> list[str]:
         classes = self.table.header["outputs"]["classes"]["values"]
         return [f"P({name})" for name in classes] + ["predicted", "label", "aleatoric", "epistemic"]
-
-
-@contextlib.contextmanager
-def _counting() -> Iterator[Callable[[int], None]]:
-    """A function that shows on stderr how many rows are done."""
-    with errors.status("predicting") as status:
-        yield lambda n_rows: status.update(f"predicting: {n_rows:,} rows")

@@ -286,7 +286,7 @@ class _Given:
 
 def _of_model(model_file: Path, page: Path, given: _Given) -> None:
     from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
-    from eiv.cli.modeltable import ModelTable, refuse_classes  # noqa: PLC0415
+    from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
     from eiv.io.modelfile import load_model, read_header  # noqa: PLC0415
     from eiv.io.tables import open_table  # noqa: PLC0415
     from eiv.report import write_model_page  # noqa: PLC0415
@@ -294,7 +294,6 @@ def _of_model(model_file: Path, page: Path, given: _Given) -> None:
     model: FittedModel
     header: Mapping[str, Any]
     sample: Sample | None
-    refuse_classes(model_file, "eiv report")
     if given.data is None:
         given.check_that_none_needs_a_table(model_file)
         model, header, sample = load_model(model_file).to_predict, read_header(model_file), None

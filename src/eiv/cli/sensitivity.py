@@ -47,7 +47,7 @@ def sensitivity(
     """
     with interruptible(out, force):
         from eiv import sensitivity as measure  # noqa: PLC0415  (slow to import)
-        from eiv.cli.modeltable import ModelTable, refuse_classes  # noqa: PLC0415
+        from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
         from eiv.io.tables import open_table  # noqa: PLC0415
 
         tried = _numbers(factors)
@@ -57,8 +57,9 @@ def sensitivity(
             if out.suffix.lower() != ".csv":
                 needs("A picture", "matplotlib", extra="report")
             check_output(out, force, data, model_file)
-        refuse_classes(model_file, "eiv sensitivity")
         table = ModelTable.opened(model_file, open_table(data), x_err, None, with_labels=True, target=target)
+        if table.model.has_classes:
+            raise ValueError(f"{model_file} predicts classes; `eiv sensitivity` is for models of numbers.")
         if not table.labels:
             raise ValueError(f"{data} has no labels of {', '.join(table.outputs)}; name their column with --target.")
         if table.label_errors.left_out:

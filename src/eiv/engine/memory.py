@@ -24,6 +24,7 @@ PREDICTION_PASS = {"cpu": 2**22, "cuda": 2**27}  # of the widest layer: as many 
 LITERAL_PASS = {"cpu": 2**20, "cuda": 2**26}  # of the widest layer, in the literal Algorithm 2
 DRAWS = {"cpu": 2**21, "cuda": 2**24}  # draws of f, of all networks
 KEPT_DRAWS = 2**25  # draws of f that a prediction keeps unless the user decides
+COSINES_AT_ONCE = 2**16  # on a CPU: they stay in the cache of a core
 BUDGET = 2**18  # values of zetas that a core takes at once for the shares of the features
 LABELS = 2**22  # draws of f from which quantiles of labels are found
 CLOUD = 2**22  # of rows whose distances from the training rows are found

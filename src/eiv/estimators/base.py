@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import nn
 
 from eiv import validation as v
+from eiv.engine.ambient import own_defaults
 from eiv.engine.products import check_precision
 from eiv.estimators.population import Population, for_population
 from eiv.inputs import EstimatedError, InputPrior, LearnedSizes, RelativeError, SizePrior
-from eiv.inputs.errors import check_x_err, named_errors, times
-from eiv.inputs.plausible import check_plausible
+from eiv.inputs.columns import ErrorColumns
+from eiv.inputs.errors import standard_deviations, stated_errors, times
+from eiv.inputs.plausible import check_plausible, warn_of_scaled
+from eiv.inputs.rounding import warn_of_rounding
+from eiv.io.arrays import plain
 from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
-from eiv.model import MOST_ZETAS, FittedModel
+from eiv.model import FittedModel, Names, zetas_per_block
 from eiv.posteriors import WeightPosterior
-from eiv.training.fitting import Spec, device_of, family_of, input_prior_of, likelihood_of
+from eiv.prediction import TrueInputs
+from eiv.scaling import mean_and_spread
+from eiv.training.fitting import Spec, Table, device_of, family_of, likelihood_of, scalers_of
 from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
 __all__ = ["EiVEstimator"]
@@ -80,9 +85,65 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "model_")
         x, errors, _ = self._check_rows(X, X_err)
-        return for_population(self.model_, input_prior).draw_zeta(
-            x, errors, n_draws, np.random.default_rng(random_state)
-        )
+        with own_defaults():
+            model = for_population(self.model_, input_prior)
+            return model.draw_zeta(x, errors, n_draws, np.random.default_rng(random_state))
+
+    def true_inputs(
+        self,
+        X: Any,
+        y: Any = None,
+        X_err: Any = None,
+        y_err: Any = None,
+        *,
+        input_prior: Population = None,
+        n_draws: int = 500,
+        keep_draws: bool | None = None,
+    ) -> TrueInputs:
+        r"""What is known of the true inputs, given the readings and, where known, the labels.
+
+        .. math:: p(\zeta | x, y) \propto \pi(\zeta | x) \int p(y | f_\theta(\zeta))\, q_\phi(\theta)\, d\theta
+
+        The uncertainty of the weights counts: a label says of zeta what the curve, as far as it is known, lets it say.
+        The curve has been learned from the labels of training rows already, so with few rows these labels count for a
+        little too much.
+
+        Args:
+            X: `rows x n_x`, the readings.
+            y: their labels, in the form that `fit` takes; NaN where a label is not known. None where none is.
+            X_err: the error of these rows, where it differs from that of the fit.
+            y_err: the known part of the error of these labels, as for `fit`.
+            input_prior: of the true inputs of these rows, as for `predict_distribution`.
+            n_draws: draws of the true inputs of a row, 2 at least.
+            keep_draws: whether draws and covariances are kept; by default up to 2^25 values (256 MiB).
+
+        Returns:
+            A `TrueInputs`: mean, standard deviation, draws, intervals.
+
+        Examples:
+            >>> from eiv import EiVRegressor
+            >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
+            >>> model = EiVRegressor(0.1, epochs=2).fit(X[:, None], y)
+            >>> model.true_inputs(X[:3, None], y[:3])
+            TrueInputs(rows=3, features=1, draws=500)
+
+        """
+        check_is_fitted(self, "model_")
+        if isinstance(n_draws, bool) or not isinstance(n_draws, int | np.integer) or n_draws < 2:
+            raise ValueError(f"n_draws must be an integer of at least 2, got {n_draws!r}.")
+        x, errors, index = self._check_rows(X, X_err)
+        if y is None and y_err is not None:
+            raise ValueError("y_err is the error of labels, but y is None: give the labels too.")
+        labels, known = (None, None) if y is None else self._check_observed(X, y, y_err)
+        n_theta, _ = self._draws_for()
+        with own_defaults():
+            return for_population(self.model_, input_prior).true_inputs(
+                x, errors, labels, known, n_theta=n_theta, n_draws=int(n_draws), keep_draws=keep_draws, index=index
+            )
+
+    def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, Array | None]:
+        """Labels of rows to find the true inputs of, `rows x n_y`, and their known errors."""
+        raise NotImplementedError
 
     @property
     def settings_(self) -> Settings:
@@ -176,9 +237,10 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             raise ModelFileError(f"{path}: the model predicts {kind}; load it with eiv.{reader}.load.")
         names = cls._get_param_names()
         loaded = cls(**{name: value for name, value in saved.model.arguments.items() if name in names})
-        loaded.n_features_in_ = saved.model.n_features
-        if saved.model.names.features is not None:
-            loaded.feature_names_in_ = np.array(saved.model.names.features, dtype=object)
+        columns = saved.model.names.columns
+        loaded.n_features_in_ = saved.model.n_features if columns is None else len(columns)
+        if columns is not None:
+            loaded.feature_names_in_ = np.array(columns, dtype=object)
         loaded.model_ = saved.model
         loaded.set_params(**saved.changed)
         return loaded
@@ -208,57 +270,98 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         arguments: dict[str, Any] = self.get_params(deep=False)
         return arguments
 
-    def _errors_at_fit(self, x: Array, X_err: Any, *, is_part: bool = False) -> tuple[Array, SizePrior | None]:
-        """The errors of the training rows, and what is believed of their size where that is to be learned.
+    @contextlib.contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """A fit. One that fails or is interrupted leaves the estimator as it was, with the model of an earlier fit."""
+        before = dict(self.__dict__)
+        try:
+            with own_defaults():
+                yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
-        Whether they are plausible is asked of the whole table once, not again of a part of it.
+    def _features_and_errors(
+        self, table: Array, X_err: Any, weights: Array | None, *, is_part: bool = False
+    ) -> tuple[Array, Array, Names, SizePrior | None]:
+        """The features of the training rows that count, checked, their errors, their names, and what is open of sizes.
+
+        Whether errors are plausible is asked of the whole table once, not again of a part of it.
         """
-        name, given, features = "x_err", self.x_err, getattr(self, "feature_names_in_", None)
+        names = getattr(self, "feature_names_in_", None)
+        size_of, x_err = self.x_err if X_err is None else X_err, _known(self.x_err)
+        X_err = _known(X_err)
+        columns = ErrorColumns.of(x_err, names)
+        x, errors, features = table, None, None if names is None else tuple(map(str, names))
+        if columns is not None:
+            (x, errors), features = columns.split(table), columns.features
+        counted = counting(weights)
+        v.check_spread("X", x[counted], features)
+        _, spread = mean_and_spread(x, weights)
         if X_err is not None:
-            name, given = "X_err", X_err
-        size_prior = None
-        if isinstance(given, EstimatedError):
-            if self.x_err_factor not in (None, "auto"):
-                raise ValueError(
-                    f"x_err_factor must be left out where the size of the errors is learned, got {self.x_err_factor!r}."
-                )
-            given, size_prior = given.error, given.size_prior(self.n_features_in_, features)
-        errors = self._errors(name, 0.0 if given is None else given, x.std(0), None if X_err is None else len(x))
+            errors = stated_errors("X_err", X_err, features, spread, len(x))
+        elif errors is None:
+            errors = stated_errors("x_err", 0.0 if x_err is None else x_err, features, spread)
+        x, errors = x[counted], errors if len(errors) == 1 else errors[counted]
+        size_prior = self._size_prior(size_of, x.shape[1], features)
         if not is_part:
-            name, taken = self._taken(name, errors, size_prior)
+            name, taken = self._taken("x_err" if X_err is None else "X_err", errors, size_prior)
             classical = self.error_model == "classical"
             check_plausible(name, x, taken, features, classical=classical, constant_left_out=self.standardise)
-        return errors, size_prior
+            stated = X_err if X_err is not None or columns is not None else x_err
+            if self.standardise and stated is not None and not isinstance(stated, RelativeError):
+                warn_of_scaled(name, x, standard_deviations(errors), features)
+        return x, errors, Names(features=features, error_columns=columns), size_prior
+
+    def _size_prior(self, stated: Any, n_features: int, features: Sequence[str] | None) -> SizePrior | None:
+        """What is believed of the size of the errors where that is to be learned; else None."""
+        if not isinstance(stated, EstimatedError):
+            return None
+        if self.x_err_factor not in (None, "auto"):
+            raise ValueError(
+                f"x_err_factor must be left out where the size of the errors is learned, got {self.x_err_factor!r}."
+            )
+        return stated.size_prior(n_features, features)
 
     def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Array, Any]:
         """New rows, their errors, and their labels."""
+        v.check_same_labels(X, X_err=X_err)
+        X = plain("X", X)
         v.check_numeric("X", X)
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         x: Array = named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
-        return x, self.model_.errors_of(X_err, len(x)), index
+        columns, errors = self.model_.names.error_columns, None
+        if columns is not None:
+            x, errors = columns.split(x)
+        if X_err is not None or errors is None:
+            errors = self.model_.errors_of(X_err, len(x))
+        return x, errors, index
 
-    def _draws_for(self, errors: Array) -> tuple[int, int]:
+    def _draws_for(self) -> tuple[int, int]:
         """Draws of the weights, and of the true input for each block of them, that a prediction takes; checked."""
         for name in ("n_theta", "n_zeta"):
             v.check(name, getattr(self, name), self._constraints[name])
-        n_zeta = self.n_zeta or self.settings_.n_zeta or MOST_ZETAS
-        if errors.any() and n_zeta < 2:
-            raise ValueError("n_zeta must be at least 2 to predict inputs that have errors, got 1.")
-        return self.n_theta or self.settings_.n_theta, min(n_zeta, MOST_ZETAS)
+        return self.n_theta or self.settings_.n_theta, zetas_per_block(self.n_zeta or self.settings_.n_zeta)
+
+    def _warn_of_rounding(self, table: Table) -> None:
+        """Warn where numbers of the networks leave little of a column of X or y."""
+        settings = settings_for(self._arguments, n_rows=1)
+        for name, values, scaler, names in zip(
+            ("X", "y"),
+            (table.x, table.y),
+            scalers_of(settings, table),
+            (table.names.features, table.names.outputs),
+            strict=True,
+        ):
+            warn_of_rounding(name, values, scaler, settings.dtype, names)
 
     def _spec(self) -> Spec:
-        return Spec(self._arguments, int(check_random_state(self.random_state).randint(2**31)))
+        return Spec(self._arguments, int(v.check_random_state(self.random_state).randint(2**31)))
 
     def _changed_since_fit(self) -> dict[str, Any]:
         fitted = self.model_.arguments
         return {name: value for name, value in self.get_params(deep=False).items() if value is not fitted.get(name)}
-
-    def _errors(self, name: str, errors: Any, x_spread: Array, n_rows: int | None = None) -> Array:
-        """Checked errors in the order of the features, in one of the forms of `eiv.inputs.errors`."""
-        names = getattr(self, "feature_names_in_", None)
-        if isinstance(errors, RelativeError):
-            return errors.of(x_spread, names)
-        return check_x_err(name, named_errors(name, errors, names), self.n_features_in_, n_rows)
 
     def _taken(self, name: str, errors: Array, size_prior: SizePrior | None) -> tuple[str, Array]:
         """The errors that the fit takes as those of X, and what to call them; the least likely ones of unknown size."""
@@ -274,11 +377,6 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         arguments = self._arguments
         for name, constraint in self._constraints.items():
             v.check(name, arguments.get(name), constraint)
-        if self.module is not None and (not callable(self.module) or isinstance(self.module, nn.Module)):
-            raise TypeError(
-                "module must be a callable (n_inputs, n_outputs) -> torch.nn.Module or None, "
-                f"got {type(self.module).__name__}. A network of fixed shape: module=lambda n_inputs, n_outputs: ..."
-            )
         check_kind(arguments)
         settings = settings_for(arguments, n_rows=1)
         if likelihood_of(settings).has_units == self._of_classes:
@@ -289,14 +387,31 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
                 f"n_networks must be {fewest} at least for posterior={settings.posterior!r}, where only networks "
                 f"differ, got {self.n_networks}."
             )
-        input_prior_of(settings.input_prior, self.error_model)
         check_precision(self.precision, device_of(self.device), DTYPES[self.dtype])
+
+
+def _known(errors: Any) -> Any:
+    """The stated errors, without what is said of their size."""
+    return errors.error if isinstance(errors, EstimatedError) else errors
+
+
+def counting(weights: Array | None) -> NDArray[np.intp] | slice:
+    """The rows whose weight is above zero: a weight of zero means that the row is not there."""
+    return slice(None) if weights is None else np.flatnonzero(weights)
+
+
+def above_zero(weights: Array | None) -> Array | None:
+    """The weights of the rows that count; None where each of them counts once."""
+    if weights is None or (weights[weights > 0] == 1).all():
+        return None
+    return weights[weights > 0]
 
 
 def named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Run a check of scikit-learn's or NumPy's, and name the argument in its error."""
     try:
-        return check(*args, **kwargs)
+        found = check(*args, **kwargs)
+        return tuple(map(_forwards, found)) if isinstance(found, tuple) else _forwards(found)
     except ValueError as error:
         if "could not convert string" in str(error):
             name = "X" if y is None or _holds_text(X) else "y"
@@ -304,6 +419,11 @@ def named(X: Any, y: Any, check: Callable[..., Any], *args: Any, **kwargs: Any) 
         if str(error).startswith(("Found array with", "Expected 2D array")):
             raise ValueError(f"X: {error}") from error
         raise
+
+
+def _forwards(values: NDArray[Any]) -> NDArray[Any]:
+    """The same values; those of a view that runs backwards, which torch does not take, as a copy."""
+    return values.copy() if min(values.strides, default=0) < 0 else values
 
 
 def _holds_text(table: Any) -> bool:

@@ -8,10 +8,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from eiv import validation as v
 from eiv.inputs import InputPrior
 from eiv.model import FittedModel
 from eiv.prediction import ClassPrediction, Prediction, UnlikeRowsWarning
 from eiv.training.fitting import input_prior_of
+from eiv.training.settings import SETTINGS
 
 Population = Literal["flat"] | InputPrior | None
 """The prior of the true inputs in rows to predict; None for that of the fit."""
@@ -22,6 +24,7 @@ def for_population(model: FittedModel, input_prior: Population) -> FittedModel:
     """The model for true inputs with another prior; itself where none is given."""
     if input_prior is None:
         return model
+    v.check("input_prior", input_prior, SETTINGS["input_prior"].check)
     prior = input_prior_of(input_prior, "classical")
     if not hasattr(prior, "posterior"):
         raise ValueError(

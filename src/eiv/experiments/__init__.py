@@ -2,4 +2,4 @@
 
 from eiv.extras import needs
 
-needs("eiv.experiments", "rich", extra="cli")  # for progress bars
+needs("eiv.experiments", "rich", extra="cli")  # for progress bars; joblib comes with scikit-learn

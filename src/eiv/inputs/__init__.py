@@ -8,6 +8,7 @@ from eiv.inputs.mixture import MixturePrior
 from eiv.inputs.plausible import SuspiciousErrorWarning
 from eiv.inputs.priors import FlatPrior, InputPrior, NormalPrior
 from eiv.inputs.repeats import Repeats, errors_from_repeats
+from eiv.inputs.rounding import LostPrecisionWarning
 from eiv.inputs.rows import Rows
 from eiv.inputs.sizes import EstimatedError, LearnedSizes, SizeNode, SizePrior, estimated
 from eiv.inputs.zeta import ZetaMixture, ZetaNormal, ZetaPosterior, ZetaTable
@@ -21,6 +22,7 @@ __all__ = [
     "InputPrior",
     "LearnedPrior",
     "LearnedSizes",
+    "LostPrecisionWarning",
     "MixturePrior",
     "NormalPrior",
     "RelativeError",

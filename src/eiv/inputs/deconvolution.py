@@ -39,15 +39,16 @@ class Start(NamedTuple):
     covariances: Tensor | None = None
 
     @classmethod
-    def by_centres(cls, x: Tensor, n_components: int, random: torch.Generator) -> Start:
+    def by_centres(cls, x: Tensor, weights: Tensor, n_components: int, random: torch.Generator) -> Start:
         """Each row belongs to the nearest of K centres (k-means), and errors count for nothing."""
         n_starts = min(_STARTS, len(x) // n_components)
         centres = x[torch.randperm(len(x), generator=random)[: n_starts * n_components]].unflatten(0, (n_starts, -1))
         for _ in range(20):
             nearest = torch.nn.functional.one_hot(torch.cdist(x, centres).argmin(-1), centres.shape[1]).to(x)
-            counts = nearest.sum(1).unsqueeze(-1)
-            centres = torch.where(counts > 0, nearest.mT @ x / counts.clamp_min(1), centres)
-        best = torch.cdist(x, centres).amin(-1).square().sum(-1).argmin()
+            own = nearest * weights.unsqueeze(-1)
+            counts = own.sum(1).unsqueeze(-1)
+            centres = torch.where(counts > 0, own.mT @ x / torch.where(counts > 0, counts, 1.0), centres)
+        best = (torch.cdist(x, centres).amin(-1).square() * weights).sum(-1).argmin()
         return cls(nearest[best], x.unsqueeze(-2))
 
     @classmethod
@@ -57,13 +58,13 @@ class Start(NamedTuple):
         return cls((weights.log() + log_density).softmax(-1), b, B)
 
 
-def deconvolve(x: Tensor, x_err: Tensor, chosen: Tensor, start: Start, full: bool) -> Mixtures:
+def deconvolve(x: Tensor, x_err: Tensor, used: Tensor, start: Start, full: bool) -> Mixtures:
     """Expectation maximisation for all choices of rows at once.
 
     Args:
         x: `rows x n_x`, standardised.
         x_err: standard deviations, `rows x n_x`, or covariances, `rows x n_x x n_x`; rows may be 1.
-        chosen: `F x rows`, which rows each mixture is learned from.
+        used: `F x rows`, how often each row counts for each mixture; 0 for a row that it is not learned from.
         start: where to begin.
         full: whether features may be correlated within a component.
 
@@ -71,7 +72,6 @@ def deconvolve(x: Tensor, x_err: Tensor, chosen: Tensor, start: Start, full: boo
         F mixtures.
 
     """
-    used = chosen.to(x)
     shares, b, B = start.shares * used.unsqueeze(-1), start.means, start.covariances  # F x rows x K
     size = shares.shape[-1] ** (-2 / x.shape[1])  # of a component where K of them share the variance of x
     prior = _PRIOR_ROWS * size * (torch.eye(x.shape[1]).to(x) if full else torch.ones_like(x[0]))
@@ -86,8 +86,8 @@ def deconvolve(x: Tensor, x_err: Tensor, chosen: Tensor, start: Start, full: boo
         means = torch.einsum("frk,frki->fki", shares, b.expand(*shares.shape, -1)) / (counts + _TINY).unsqueeze(-1)
         gap = b - means.unsqueeze(1)
         weighted = shares.unsqueeze(-1) * gap
-        scatter = torch.einsum("frki,frkj->fkij", weighted, gap) if full else (weighted * gap).sum(1)
-        covariances = (scatter + _summed(shares, B) + prior) / (counts + _PRIOR_ROWS)[(..., *(None,) * prior.ndim)]
+        products = torch.einsum("frki,frkj->fkij", weighted, gap) if full else (weighted * gap).sum(1)
+        covariances = (products + _summed(shares, B) + prior) / (counts + _PRIOR_ROWS)[(..., *(None,) * prior.ndim)]
         log_density, b, B = component_posteriors(x, x_err, means, covariances)
         joint = log_density + weights.log().unsqueeze(1)
         log_density = joint.logsumexp(-1)

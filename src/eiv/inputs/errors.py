@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from eiv.validation import in_feature_order
+from eiv.io.arrays import plain
+from eiv.validation import check_unmasked, in_feature_order
 
-__all__ = ["RelativeError", "check_x_err", "relative", "standard_deviations", "times"]
+__all__ = ["RelativeError", "check_x_err", "relative", "standard_deviations", "stated_errors", "times"]
 
 Array = NDArray[np.float64]
 _ROUNDING = 1e-8  # share of a matrix by which rounding may break its symmetry, or make an eigenvalue negative
@@ -44,6 +45,10 @@ class RelativeError:
         if shares.ndim == 3:
             raise ValueError(f"relative must be a number or {len(spread)} values, got a matrix.")
         return shares * spread
+
+
+StatedErrors = ArrayLike | Mapping[str, float | str] | RelativeError | None
+"""What `x_err` takes: numbers in many forms, those by name, or names of columns of X that hold them."""
 
 
 def relative(share: Any) -> RelativeError:
@@ -122,7 +127,7 @@ def check_x_err(name: str, x_err: Any, n_features: int, n_rows: int | None = Non
 
 def named_errors(name: str, x_err: Any, feature_names: Sequence[str] | None) -> Any:
     """Errors that carry names in the order of the features; a covariance table becomes `1 x n_x x n_x`."""
-    if not isinstance(x_err, Mapping) and getattr(x_err, "ndim", 0) == 2 and hasattr(x_err, "index"):
+    if not isinstance(x_err, Mapping) and getattr(x_err, "ndim", 0) == 2 and hasattr(x_err, "columns"):
         labels = list(x_err.index)
         if len(labels) == len(x_err.columns) and set(labels) == set(x_err.columns):
             if feature_names is None:
@@ -130,6 +135,33 @@ def named_errors(name: str, x_err: Any, feature_names: Sequence[str] | None) -> 
             ordered = in_feature_order(name, x_err, feature_names)  # columns; and now the rows
             return ordered[[labels.index(feature) for feature in feature_names]][None]
     return in_feature_order(name, x_err, feature_names)
+
+
+def stated_errors(
+    name: str, errors: Any, features: Sequence[str] | None, spread: Array, n_rows: int | None = None
+) -> Array:
+    """Errors as a user states them, checked and in the order of the features, in one of the two forms used inside.
+
+    Args:
+        name: of the argument, for messages.
+        errors: in a form of `check_x_err`, as a table or by name, or `eiv.relative`.
+        features: their names, or None.
+        spread: `n_x`, the standard deviation of each feature in the training rows.
+        n_rows: the rows of X, where per-row errors are accepted.
+
+    Returns:
+        As `check_x_err` does.
+
+    Examples:
+        >>> stated_errors("x_err", {"a": 0.1}, ("a", "b"), np.ones(2))
+        array([[0.1, 0. ]])
+
+    """
+    errors = plain(name, errors)
+    check_unmasked(name, errors)
+    if isinstance(errors, RelativeError):
+        return errors.of(spread, features)
+    return check_x_err(name, named_errors(name, errors, features), len(spread), n_rows)
 
 
 def times(x_err: Array, factor: float | Array) -> Array:

@@ -28,21 +28,28 @@ _FLAT = 1e6  # std of the prior of a constant feature over its value or error, w
 
 
 class _Standardised(NamedTuple):
-    """Rows to learn from, in units in which each feature has a mean of zero and a standard deviation of one."""
+    """Rows to learn from, in units in which each feature has a mean of zero and a standard deviation of one.
+
+    `weights`, `rows`, says how often each of them counts.
+    """
 
     x: Tensor
     x_err: Tensor
+    weights: Tensor
     shift: Tensor
     scale: Tensor
 
     @classmethod
-    def of(cls, x: Tensor, x_err: Tensor) -> _Standardised:
+    def of(cls, x: Tensor, x_err: Tensor, weights: Tensor | None) -> _Standardised:
         shift, scale = x.mean(0), x.std(0, correction=0)
+        if weights is not None:
+            shift = weights @ x / weights.sum()
+            scale = (weights @ (x - shift).square() / weights.sum()).sqrt()
         scale = torch.where(scale > 0, scale, 1.0)
         x_err = x_err / scale if x_err.ndim == 2 else x_err / (scale[:, None] * scale)
         if not bool(torch.isfinite(x_err.square()).all()):
             raise ValueError("x_err: errors so much larger than the spread of X leave no prior to be learned.")
-        return cls((x - shift) / scale, x_err, shift, scale)
+        return cls((x - shift) / scale, x_err, torch.ones_like(x[:, 0]) if weights is None else weights, shift, scale)
 
     def squares(self, covariances: Tensor) -> Tensor:
         """The units of covariances, or of variances."""
@@ -97,17 +104,25 @@ class LearnedPrior:
     random_state: int = 0
 
     def fit(
-        self, x: Tensor, x_err: Tensor, *, name: str = "x_err", feature_names: Sequence[str] | None = None
+        self,
+        x: Tensor,
+        x_err: Tensor,
+        weights: Tensor | None = None,
+        *,
+        name: str = "x_err",
+        feature_names: Sequence[str] | None = None,
     ) -> MixturePrior:
         """The prior for `x`, `rows x n_x`, with standard deviations or covariances `x_err` (rows may be 1).
+
+        A row counts as often as its weight says, `rows` numbers above zero; once where there are none.
 
         Errors that cannot be true are refused, and those that hardly can are warned about, as in `EiVRegressor.fit`
         (`eiv.inputs.plausible`); messages call them `name`, and the columns by `feature_names`.
         """
         self._check(x, x_err, name, feature_names)
-        return self.learn(x, x_err)
+        return self.learn(x, x_err, weights)
 
-    def learn(self, x: Tensor, x_err: Tensor) -> MixturePrior:
+    def learn(self, x: Tensor, x_err: Tensor, weights: Tensor | None = None) -> MixturePrior:
         """What `fit` finds, of errors that were looked at before."""
         if not 1 <= self.min_components <= self.max_components:
             raise ValueError(
@@ -118,12 +133,14 @@ class LearnedPrior:
         x, x_err = x.double().cpu(), x_err.double().cpu()
         varies = x.amin(0) < x.amax(0)
         if not bool(varies.all()):
-            few = self.learn(x[:, varies], _of_features(x_err, varies)) if bool(varies.any()) else None
+            few = self.learn(x[:, varies], _of_features(x_err, varies), weights) if bool(varies.any()) else None
             return _with_constants(few, x, x_err, varies)
-        table = _Standardised.of(*self._some_rows(x, x_err, random))
-        return table.prior(self._best(table.x, table.x_err, random), 0)
+        table = _Standardised.of(*self._some_rows(x, x_err, weights, random))
+        return table.prior(self._best(table, random), 0)
 
-    def halves(self, prior: MixturePrior, x: Tensor, x_err: Tensor, n_halves: int) -> list[MixturePrior]:
+    def halves(
+        self, prior: MixturePrior, x: Tensor, x_err: Tensor, n_halves: int, weights: Tensor | None = None
+    ) -> list[MixturePrior]:
         r"""Priors that scatter about `prior`, learned from these rows, as it does about the truth.
 
         .. math:: \mathrm{Var}(\hat\pi_{n/2} - \hat\pi_n) = \frac{v}{n/2} - 2 \frac{v}{n} + \frac{v}{n} = \frac{v}{n}
@@ -140,13 +157,13 @@ class LearnedPrior:
         if not bool(varies.all()):
             means, covariances = (torch.as_tensor(part) for part in (prior.means, prior.covariances))
             few = MixturePrior(prior.weights, means[:, varies].numpy(), _of_features(covariances, varies).numpy())
-            halves = self.halves(few, x[:, varies], _of_features(x_err, varies), n_halves)
+            halves = self.halves(few, x[:, varies], _of_features(x_err, varies), n_halves, weights)
             return [_with_constants(half, x, x_err, varies) for half in halves]
-        table = _Standardised.of(*self._some_rows(x, x_err, random))
+        table = _Standardised.of(*self._some_rows(x, x_err, weights, random))
         orders = torch.stack([torch.randperm(len(table.x), generator=random) for _ in range(n_halves // 2)])
         chosen = torch.stack([orders % 2 == 0, orders % 2 == 1], dim=1).flatten(0, 1)
         full = torch.as_tensor(prior.covariances).ndim == 3
-        found = deconvolve(table.x, table.x_err, chosen, table.start(prior), full)
+        found = deconvolve(table.x, table.x_err, chosen * table.weights, table.start(prior), full)
         return [table.prior(found, half) for half in range(n_halves)]
 
     def _check(self, x: Tensor, x_err: Tensor, name: str, feature_names: Sequence[str] | None) -> None:
@@ -155,36 +172,40 @@ class LearnedPrior:
         if len(values) > 1:
             check_plausible(name, values, errors * (np.ptp(values, axis=0) > 0), feature_names)
 
-    def _best(self, x: Tensor, x_err: Tensor, random: torch.Generator) -> Mixtures:
+    def _best(self, table: _Standardised, random: torch.Generator) -> Mixtures:
         """The fit to all rows, row 0 of the result, of the structure that does best on held-out rows."""
+        x, x_err, weights = table[:3]
         chosen = _folds(len(x), x.shape[1], random)  # F x rows; the first line has all of them
         correlated = x.shape[1] > 1 and (len(x_err) == 1 or x.shape[1] <= _MOST_CORRELATED)
 
         def mixtures(n_components: int, full: bool) -> Mixtures:
-            start = Start.by_centres(x, min(n_components, len(x)), random)
-            return deconvolve(x, x_err, chosen, start, full)
+            start = Start.by_centres(x, weights, min(n_components, len(x)), random)
+            return deconvolve(x, x_err, chosen * weights, start, full)
 
         independent = mixtures(self.min_components, False)
         best, full, failures = independent, False, 0
         if correlated:
-            best = _better(independent, mixtures(self.min_components, True), chosen)
+            best = _better(independent, mixtures(self.min_components, True), chosen, weights)
             full = best is not independent
         for n_components in range(self.min_components + 1, self.max_components + 1):
-            if not _affordable(len(x), x.shape[1], n_components, full) or failures == _PATIENCE:
+            if not _affordable(float(weights.sum()), x.shape[1], n_components, full) or failures == _PATIENCE:
                 break
-            last, best = best, _better(best, mixtures(n_components, full), chosen)
+            last, best = best, _better(best, mixtures(n_components, full), chosen, weights)
             failures = failures + 1 if best is last else 0
         return best
 
-    def _some_rows(self, x: Tensor, x_err: Tensor, random: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _some_rows(
+        self, x: Tensor, x_err: Tensor, weights: Tensor | None, random: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         """As many rows as can be learned from in seconds."""
         n_features = x.shape[1]
         matrices = len(x_err) > 1 and n_features <= _MOST_CORRELATED
         most = min(_MOST_ROWS, max(_LEAST_ROWS, _MOST_VALUES // n_features ** (2 if matrices else 1)))
+        weights = None if weights is None else weights.double().cpu()
         if len(x) <= most:
-            return x, x_err
+            return x, x_err, weights
         rows = torch.randperm(len(x), generator=random)[:most]
-        return x[rows], x_err if len(x_err) == 1 else x_err[rows]
+        return x[rows], x_err if len(x_err) == 1 else x_err[rows], None if weights is None else weights[rows]
 
 
 def _with_constants(prior: MixturePrior | None, x: Tensor, x_err: Tensor, varies: Tensor) -> MixturePrior:
@@ -206,10 +227,13 @@ def _of_features(values: Tensor, chosen: Tensor) -> Tensor:
     return values[:, chosen] if values.ndim == 2 else values[:, chosen][:, :, chosen]
 
 
-def _better(small: Mixtures, large: Mixtures, chosen: Tensor) -> Mixtures:
+def _better(small: Mixtures, large: Mixtures, chosen: Tensor, weights: Tensor) -> Mixtures:
     """The larger fit where held-out rows say so clearly, else the smaller one."""
     gain = (large.log_density - small.log_density)[1:][~chosen[1:]]
-    return large if gain.mean() > _SURE * gain.std() / len(gain) ** 0.5 else small
+    counts = weights.expand_as(chosen[1:])[~chosen[1:]]
+    mean = counts @ gain / counts.sum()
+    error = (counts @ (gain - mean).square() / (counts.sum() - 1) / counts.sum()).sqrt()
+    return large if mean > _SURE * error else small
 
 
 def _folds(n_rows: int, n_features: int, random: torch.Generator) -> Tensor:
@@ -219,7 +243,7 @@ def _folds(n_rows: int, n_features: int, random: torch.Generator) -> Tensor:
     return torch.stack([folds >= 0, *(folds != fold for fold in held_out)])
 
 
-def _affordable(n_rows: int, n_features: int, n_components: int, full: bool) -> bool:
+def _affordable(n_rows: float, n_features: int, n_components: int, full: bool) -> bool:
     """Whether there are enough rows for the numbers of such a mixture."""
     shape = n_features * (n_features + 1) // 2 if full else n_features
     return n_components * (1 + n_features + shape) * _ROWS_A_PARAMETER <= n_rows

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +14,11 @@ from scipy.special import gammainc, gammaincc
 from scipy.stats import rankdata
 
 from eiv.inputs.errors import standard_deviations
+from eiv.validation import frames_to_caller
 
 __all__ = ["SpreadTest", "SuspiciousErrorWarning", "check_plausible"]
 
 Array = NDArray[np.float64]
-_PACKAGE = Path(__file__).parents[1]
 _IMPOSSIBLE = 1e-3  # a column that is nothing but error is refused once in so many tables
 _UNCLEAR = 0.05  # a column that is nothing but error passes without a warning once in twenty tables
 # Errors up to the spread in a share of the rows, and none elsewhere, flatten a straight line by that share at most
@@ -28,6 +26,7 @@ _UNCLEAR = 0.05  # a column that is nothing but error passes without a warning o
 _FEW = 0.05
 _MISSING = 3.0  # spreads; a normal prior takes a tenth of such a value, 1 / (1 + 3^2), so that it is as good as missing
 _RELATED = 2.0  # standard errors of a rank correlation from which on errors are said to go with x
+_SCALED = 1e-6  # rounding of a scaler in float32; the mean of 10^6 measured rows is further from 0 by chance
 _MOST_NAMED = 5  # columns or rows in a message
 
 
@@ -161,6 +160,45 @@ def check_plausible(
     if classical:
         tests = {labels[j]: _tests(x[:, j], stds[:, j]) for j in noisy if j not in constant}
         _check_spreads(name, tests)
+
+
+def warn_of_scaled(name: str, values: Array, errors: Array, names: Sequence[str] | None = None) -> None:
+    r"""Warn where columns with errors are standardised already, since errors may then be in the units of before.
+
+    .. math:: |\bar x_j| < 10^{-6}, \qquad |s_j - 1| < 10^{-6}
+
+    for all columns that have errors. Measured values are like that only after a scaler. A column of two values, such as
+    the levels -1 and 1 of a design, does not count.
+
+    Args:
+        name: of the argument that holds the errors; its last letters say whose they are.
+        values: `rows x columns`.
+        errors: the errors of the columns, of each row or of all, `(1 or rows) x columns`.
+        names: those of the columns, or None.
+
+    Warns:
+        SuspiciousErrorWarning: where it is so.
+
+    Examples:
+        >>> warn_of_scaled("x_err", np.array([[1.0], [2.0], [6.0]]), np.array([[0.1]]))
+
+    """
+    labels, whose = _labels(values.shape[1], names), name[0].upper() if name[0] == "x" else name[0]
+    noisy = [j for j in np.flatnonzero(errors.any(0)).tolist() if np.ptp(values[:, j]) > 0]
+    scaled = [j for j in noisy if _is_standardised(values[:, j])]
+    _warn_where(
+        [labels[j] for j in scaled] if scaled == noisy else [],
+        f"{whose} has mean 0 and standard deviation 1 in {{}}, as after a scaler. {name} must be in the units that "
+        f"reach the estimator: errors in the units of before are wrong by the factor of the scaler. No scaler is "
+        f"needed, for the estimator standardises {whose} and its errors together; eiv.ErrorScaler is one that carries "
+        f"columns with errors along. Where the errors were divided by the same numbers, all is well.",
+    )
+
+
+def _is_standardised(values: Array) -> bool:
+    """Whether more than two different values have mean 0 and standard deviation 1."""
+    off = max(abs(float(values.mean())), abs(float(values.std()) - 1))
+    return off < _SCALED and bool(((values != values.min()) & (values != values.max())).any())
 
 
 def check_plausible_labels(y: Array, y_err: Array, output_names: Sequence[str] | None = None) -> None:
@@ -328,12 +366,4 @@ def _listed(words: Sequence[str]) -> str:
 def _warn_where(found: Sequence[str], message: str) -> None:
     """Warn the caller of the package with a message that has a place for what was found, if anything was."""
     if found:
-        warnings.warn(message.replace("{}", _listed(found)), SuspiciousErrorWarning, stacklevel=_frames_to_caller())
-
-
-def _frames_to_caller() -> int:
-    """The `stacklevel`, for the function that asks, of the line outside of the package that led here."""
-    frame, n_frames = inspect.currentframe(), 0
-    while frame is not None and _PACKAGE in Path(frame.f_code.co_filename).parents:
-        frame, n_frames = frame.f_back, n_frames + 1
-    return n_frames
+        warnings.warn(message.replace("{}", _listed(found)), SuspiciousErrorWarning, stacklevel=frames_to_caller())

@@ -21,6 +21,7 @@ class Rows(NamedTuple):
         inputs: the posterior of zeta given x, `S x N x n_x`.
         y: `S x N x n_y`.
         y_err: the same shape, or None where nothing is known.
+        weights: `S x N`, how often each row counts; None where each counts once.
 
     Examples:
         >>> import torch
@@ -34,11 +35,18 @@ class Rows(NamedTuple):
     inputs: ZetaPosterior
     y: Tensor
     y_err: Tensor | None = None
+    weights: Tensor | None = None
+
+    @property
+    def size(self) -> int | Tensor:
+        """How many rows they count for: N, or the sum of the weights, `S`."""
+        return self.y.shape[1] if self.weights is None else self.weights.sum(1)
 
     def take(self, rows: Tensor) -> Rows:
         """Some of the rows; `rows` is `S x B`, a choice of its own for each network."""
         known = None if self.y_err is None else take_rows(self.y_err, rows)
-        return Rows(self.inputs.take(rows), take_rows(self.y, rows), known)
+        weights = None if self.weights is None else take_rows(self.weights, rows)
+        return Rows(self.inputs.take(rows), take_rows(self.y, rows), known, weights)
 
     def with_known(self, error: Tensor) -> Rows:
         """The same rows with a further known error of their labels, in the shape of `y`."""
@@ -46,12 +54,14 @@ class Rows(NamedTuple):
 
     def between(self, start: int, stop: int) -> Rows:
         """The rows from `start` up to `stop`."""
-        known = None if self.y_err is None else self.y_err[:, start:stop]
-        return Rows(self.inputs.rows(start, stop), self.y[:, start:stop], known)
+        known, weights = (None if part is None else part[:, start:stop] for part in (self.y_err, self.weights))
+        return Rows(self.inputs.rows(start, stop), self.y[:, start:stop], known, weights)
 
 
 def stack_rows(rows: Sequence[Rows]) -> Rows:
     """Rows of several networks, without the axis S, as one, with it."""
     known = [each.y_err for each in rows if each.y_err is not None]
-    inputs = stack_posteriors([each.inputs for each in rows])
-    return Rows(inputs, torch.stack([each.y for each in rows]), torch.stack(known) if known else None)
+    inputs, y = stack_posteriors([each.inputs for each in rows]), torch.stack([each.y for each in rows])
+    weights = [torch.ones_like(each.y[:, 0]) if each.weights is None else each.weights for each in rows]
+    is_weighted = any(each.weights is not None for each in rows)
+    return Rows(inputs, y, torch.stack(known) if known else None, torch.stack(weights) if is_weighted else None)

@@ -316,8 +316,15 @@ class ZetaMixture(ZetaPosterior):
         component = (level > steps.unsqueeze(-2)).sum(-1)  # ... x rows x L
         drawn = torch.take_along_dim(self._of_each(base), component[..., None, None], dim=-2).squeeze(-2)
         if self.lines == "some":
-            drawn = torch.where(self._single[..., None, None], self._on_lines(base), drawn)
+            rows = self._single.expand(drawn.shape[:-2])
+            drawn[rows] = self._taken(rows).draw(base.expand(*rows.shape, *base.shape[-2:])[rows])
         return drawn, component
+
+    def _taken(self, rows: Tensor) -> ZetaMixture:
+        """Rows by a truth value for each, `... x rows`, with one axis for all of them."""
+        parts = (self.log_weights, self.means, self.scales)
+        own = (part.expand(*rows.shape, *part.shape[self.mean.ndim - 1 :])[rows] for part in parts)
+        return ZetaMixture.of(*own)
 
     @property
     def _single(self) -> Tensor:

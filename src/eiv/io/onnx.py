@@ -14,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 
 import eiv
+from eiv.engine.mlp import MLPStack
 from eiv.extras import needs
 from eiv.inputs import MixturePrior, NormalPrior
 from eiv.io.files import write_whole
 from eiv.model import FittedModel
-from eiv.networks.mlp import MLPStack
 from eiv.posteriors import (
     FAMILIES,
     SWAG,

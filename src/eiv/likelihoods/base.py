@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -54,9 +55,10 @@ class Likelihood(ABC):
 
     Attributes:
         is_fixed: whether nothing of it is fitted.
-        has_tails: whether labels may lie so far off that the middle half of y tells its spread, not all of it.
+        has_tails: whether labels may lie far off, so that y is scaled by its interquartile range.
         splits_error: whether `split` finds the state again after training, given the epistemic uncertainty.
         has_units: whether labels are measured in a unit, so that training may standardise them; classes are not.
+        later_state: names of the state that files of earlier versions do not hold; these have it as in `start`.
 
     Examples:
         >>> from eiv.likelihoods import NormalLikelihood
@@ -70,6 +72,7 @@ class Likelihood(ABC):
     splits_error: bool = False
     has_tails: bool = False
     has_units: bool = True
+    later_state: tuple[str, ...] = ()
 
     @classmethod
     @abstractmethod
@@ -93,7 +96,7 @@ class Likelihood(ABC):
     @property
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
-        """The fitted quantities, `{name: S x shape}`."""
+        """The fitted quantities by their names, each `S x shape`."""
 
     @abstractmethod
     def with_state(self, state: dict[str, Tensor]) -> Self:
@@ -174,6 +177,13 @@ class Likelihood(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} splits the error of held-out rows, but has no way to do so.")
 
+    def finished(self, posterior: WeightPosterior, rows: Rows, draws: ZetaDraws | None, streams: Streams) -> Self:
+        """The likelihood with what is found once, when the posterior is fitted, from the rows that it learned from.
+
+        `draws` is the way to draw zetas; None where training has drawn none.
+        """
+        return self
+
     def observe(self, done: float) -> None:
         """Take note that a share `done` of the training lies behind; called after every epoch."""
         return
@@ -191,6 +201,27 @@ class Likelihood(ABC):
         `others` has these outputs, for one network after another.
         """
         return self.labels(y_scale, shape, y_err, pool)
+
+    def log_mean_density(self, f: Tensor, change: Tensor, y: Tensor, y_err: Tensor) -> Tensor:
+        r"""The logarithm of the mean density of y where f is uniform about its value: `S x B`.
+
+        .. math:: \int_{-1/2}^{1/2} p(y | f + s \Delta)\, ds \approx \min \Big(p\big(y | f,\ y_{err}^2 +
+                  \tfrac{1}{12} \Delta^2\big),\ \max_s p(y | f + s \Delta)\Big)
+
+        By default the standard deviation of f counts as a known error of y, and no mean is above the greatest value.
+
+        Args:
+            f: `S x B x n_y`.
+            change: Delta, the same shape.
+            y: `S x B x n_y`.
+            y_err: known errors of the same shape.
+
+        """
+        own = self.f_outputs(y.shape[-1])
+        half, nearest = 0.5 * change[..., own].abs(), f.clone()
+        nearest[..., own] = y.clamp(f[..., own] - half, f[..., own] + half)
+        smoothed = self.log_density(f.unsqueeze(2), y, torch.hypot(y_err, half / math.sqrt(3)))
+        return torch.minimum(smoothed, self.log_density(nearest.unsqueeze(2), y, y_err)).squeeze(2)
 
     def terms(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
         """`log_density` up to `constant`: `S x B x L`."""

@@ -61,6 +61,10 @@ class CategoricalLikelihood(Likelihood):
         """The logarithm of the probability of the class of each row, `S x B x L`."""
         return (f.log_softmax(-1) * y.unsqueeze(2)).sum(-1)
 
+    def log_mean_density(self, f: Tensor, change: Tensor, y: Tensor, y_err: Tensor) -> Tensor:
+        """The logarithm of the probability in the middle, `S x B`: probabilities do not have narrow peaks."""
+        return self.log_density(f.unsqueeze(2), y).squeeze(2)
+
     def score(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
         """The slope: the label less the probabilities, `S x B x L x C`."""
         return y.unsqueeze(2) - f.softmax(-1)

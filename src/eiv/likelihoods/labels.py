@@ -38,6 +38,12 @@ class Labels(ABC):
     def std(self) -> Array:
         """The standard deviation of a label given f: `rows (x n_y)`."""
 
+    @property
+    def covariance(self) -> Array:
+        """The covariance of the labels of a row given f, `rows x n_y x n_y`; outputs are independent by default."""
+        noise = self.std.reshape(len(self.std), -1)
+        return np.asarray(noise[:, :, None] * noise[:, None, :] * np.eye(noise.shape[1]))
+
     @abstractmethod
     def __getitem__(self, chosen: Any) -> Self:
         """The labels of some rows, or of one output, by NumPy's indexing of `std`."""
@@ -112,6 +118,8 @@ class NormalLabels(MixtureLabels):
 
     Attributes:
         noise: sigma_y with the known errors of labels, `rows (x n_y)`.
+        correlation: that of the noise of several outputs without known errors, `n_y x n_y`; None for independent ones.
+        known: the known errors of labels, which are independent, `rows x n_y`; None for none.
 
     Examples:
         >>> draws = np.arange(101.0).reshape(101, 1)
@@ -121,15 +129,28 @@ class NormalLabels(MixtureLabels):
     """
 
     noise: Array
+    correlation: Array | None = None
+    known: Array | None = None
 
     @property
     def std(self) -> Array:
         """The noise itself."""
         return self.noise
 
+    @property
+    def covariance(self) -> Array:
+        """The covariance of the labels of a row given f, `rows x n_y x n_y`."""
+        if self.correlation is None:
+            return super().covariance
+        sigma = self._sigma
+        found: Array = sigma[:, :, None] * sigma[:, None, :] * self.correlation
+        return found if self.known is None else found + np.square(self.known)[:, :, None] * np.eye(sigma.shape[1])
+
     def __getitem__(self, chosen: Any) -> NormalLabels:
         """The labels of some rows, or of one output."""
-        return NormalLabels(self.noise[chosen])
+        if isinstance(chosen, tuple) or self.correlation is None:
+            return NormalLabels(self.noise[chosen])
+        return NormalLabels(self.noise[chosen], self.correlation, None if self.known is None else self.known[chosen])
 
     def flat(self, shape: tuple[int, ...]) -> NormalLabels:
         """The same noise, flattened."""
@@ -149,8 +170,17 @@ class NormalLabels(MixtureLabels):
         return np.asarray(found, dtype=float)
 
     def sample(self, draws: Array, random: np.random.Generator) -> Array:
-        """The draws with normal noise added."""
-        return draws + self.noise * random.standard_normal(draws.shape)
+        """The draws with normal noise added, the same correlations in each."""
+        if self.correlation is None:
+            return draws + self.noise * random.standard_normal(draws.shape)
+        joint = random.standard_normal(draws.shape) @ np.linalg.cholesky(self.correlation).T
+        labels: Array = draws + self._sigma * joint
+        return labels if self.known is None else labels + self.known * random.standard_normal(draws.shape)
+
+    @property
+    def _sigma(self) -> Array:
+        """The noise without known errors, `rows x n_y`."""
+        return self.noise if self.known is None else np.sqrt(np.maximum(self.noise**2 - self.known**2, 0))
 
     def moment_interval(self, mean: Array, std: Array, level: float) -> tuple[Array, Array]:
         """The mean, minus and plus a multiple of the total standard deviation, eq. (total_unc)."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from eiv.engine import memory
+from eiv.engine.pooling import row_mean, row_std, row_sum
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
@@ -118,9 +119,9 @@ class ByError(NoiseRule):
             f = posterior.evaluate_rows(streams, zeta, theta_axis=2).squeeze(3)
             variance = f.var(2)
             errors = (part.y - f.mean(2)).square() - variance / _PAIRS
-            total += (errors - variance if self.less_explained else errors).sum(1)
-        known = 0.0 if rows.y_err is None else rows.y_err.square().mean(1)
-        return torch.maximum(total / y.shape[1] - known, _floor(y)).sqrt()
+            total += row_sum(errors - variance if self.less_explained else errors, part.weights)
+        known = 0.0 if rows.y_err is None else row_mean(rows.y_err.square(), rows.weights)
+        return torch.maximum(total / _size(rows) - known, _floor(rows)).sqrt()
 
 
 class ByBound(NoiseRule):
@@ -183,7 +184,7 @@ class ByBound(NoiseRule):
         self, y_noise: Tensor, posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams: Streams
     ) -> tuple[Tensor, Tensor]:
         """The sigma_y of some rows and the standard error of its logarithm, (-N B'')^(-1/2): `S x n_y` each."""
-        squares, errors, quadrature, n_rows, lowest = squares_of(posterior, rows, draws, streams)
+        squares, errors, quadrature, size, lowest, counts = squares_of(posterior, rows, draws, streams)
         known = squares.new_zeros(1, 1, 1) if errors is None else errors.square()
         log_noise = y_noise.log()
         for _ in range(_ITERATIONS):
@@ -193,12 +194,13 @@ class ByBound(NoiseRule):
             terms = scaled.sum(-1).mul_(-0.5)
             weights = (terms if quadrature is None else terms + quadrature.log_weights).softmax(-1)
             mean = torch.einsum("srl,srlj->srj", weights, scaled)
-            scatter = torch.einsum("srl,srlj->srj", weights, scaled.square()) - mean.square()
-            slope = (share * (mean - 1)).mean(1)
-            bend = (2 * share * (1 - share) * (mean - 1) + share.square() * (scatter - 2 * mean)).mean(1)
-            bend = (-bend).clamp_min(_LEAST_BEND * (2 * share.square() * mean).mean(1) + _TINY)
+            variance_of_squares = torch.einsum("srl,srlj->srj", weights, scaled.square()) - mean.square()
+            slope = row_mean(share * (mean - 1), counts)
+            bends = 2 * share * (1 - share) * (mean - 1) + share.square() * (variance_of_squares - 2 * mean)
+            least = _LEAST_BEND * row_mean(2 * share.square() * mean, counts) + _TINY
+            bend = (-row_mean(bends, counts)).clamp_min(least)
             log_noise = torch.maximum(log_noise + (slope / bend).clamp(-_STRIDE, _STRIDE), lowest)
-        return log_noise.exp(), (bend * n_rows).rsqrt()
+        return log_noise.exp(), (bend * size).rsqrt()
 
 
 NOISE_RULES: dict[str, NoiseRule] = {
@@ -225,16 +227,18 @@ class Squares(NamedTuple):
         squares: `S x (rows thetas) x L x n_y`.
         errors: known errors of the labels, `S x (rows thetas) x n_y`, or None.
         quadrature: the rule for the sum over zetas, or None for their mean.
-        n_rows: how many rows they are of.
+        size: how many rows they count for, a number or `S x 1`.
         lowest: `S x n_y`, the logarithm of the least noise.
+        counts: how often each counts, `S x (rows thetas)`; None where all count the same.
 
     """
 
     squares: Tensor
     errors: Tensor | None
     quadrature: Quadrature | None
-    n_rows: int
+    size: int | Tensor
     lowest: Tensor
+    counts: Tensor | None = None
 
 
 def squares_of(posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams: Streams) -> Squares:
@@ -242,8 +246,11 @@ def squares_of(posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams
     y, some = rows.y, _evenly_chosen(rows)
     passes = _passes(posterior, some, draws, streams)
     squares = torch.cat([(labels.unsqueeze(2) - f).square() for labels, f in passes], dim=1)
-    errors = None if some.y_err is None else some.y_err.repeat_interleave(_THETAS, 1)
-    return Squares(squares, errors, draws.quadrature(y.dtype, y.device), some.y.shape[1], _floor(y).log() / 2)
+    errors, counts = (
+        None if part is None else part.repeat_interleave(_THETAS, 1) for part in (some.y_err, some.weights)
+    )
+    quadrature = draws.quadrature(y.dtype, y.device)
+    return Squares(squares, errors, quadrature, _size(some), _floor(rows).log() / 2, counts)
 
 
 class Outputs(NamedTuple):
@@ -254,7 +261,8 @@ class Outputs(NamedTuple):
         y: labels, `S x (rows thetas) x n_y`.
         y_err: their known errors, or None.
         quadrature: the rule for the sum over zetas, or None for their mean.
-        n_rows: how many rows they are of.
+        size: how many rows they count for, a number or `S x 1`.
+        counts: how often each counts, `S x (rows thetas)`; None where all count the same.
 
     """
 
@@ -262,7 +270,8 @@ class Outputs(NamedTuple):
     y: Tensor
     y_err: Tensor | None
     quadrature: Quadrature | None
-    n_rows: int
+    size: int | Tensor
+    counts: Tensor | None
 
     def weighted(self, terms: Tensor) -> Tensor:
         """Terms of a sum over zetas, with the logarithms of their weights."""
@@ -273,8 +282,15 @@ def outputs_of(posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams
     """The outputs of 2,000 rows at most, evenly chosen, as for `squares_of`."""
     y, some = rows.y, _evenly_chosen(rows)
     labels, f = (torch.cat(parts, dim=1) for parts in zip(*_passes(posterior, some, draws, streams), strict=True))
-    errors = None if some.y_err is None else some.y_err.repeat_interleave(_THETAS, 1)
-    return Outputs(f, labels, errors, draws.quadrature(y.dtype, y.device), some.y.shape[1])
+    errors, counts = (
+        None if part is None else part.repeat_interleave(_THETAS, 1) for part in (some.y_err, some.weights)
+    )
+    return Outputs(f, labels, errors, draws.quadrature(y.dtype, y.device), _size(some), counts)
+
+
+def _of_thetas(values: Tensor | None) -> Tensor | None:
+    """Values of rows, `S x rows x ...`, for each theta of a row."""
+    return None if values is None else values.repeat_interleave(_THETAS, 1)
 
 
 def half_way(now: Tensor, found: Tensor) -> Tensor:
@@ -307,5 +323,11 @@ def _passes(
         yield labels, f if quadrature is None else quadrature.points(f)
 
 
-def _floor(y: Tensor) -> Tensor:
-    return (_FLOOR * y.std(1)).square()
+def _size(rows: Rows) -> int | Tensor:
+    """How many rows they count for, in a shape that divides `S x n_y`."""
+    size = rows.size
+    return size.unsqueeze(1) if isinstance(size, Tensor) else size
+
+
+def _floor(rows: Rows) -> Tensor:
+    return (_FLOOR * row_std(rows.y, rows.weights)).square()

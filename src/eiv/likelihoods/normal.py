@@ -13,10 +13,11 @@ from torch import Tensor
 from eiv.engine import kernels
 from eiv.engine.pooling import pooled
 from eiv.engine.quadrature import Quadrature
-from eiv.engine.stable import log_mean_exp
+from eiv.engine.stable import log_mean_exp, log_normal_mass
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods.base import Likelihood
+from eiv.likelihoods.correlation import noise_correlation
 from eiv.likelihoods.labels import NormalLabels
 from eiv.likelihoods.noise import NoiseRule, half_way
 
@@ -25,15 +26,22 @@ if TYPE_CHECKING:
 
 __all__ = ["NormalLikelihood"]
 
+_LEAST_SLOPE = 1e-12  # squared, in units of the noise: below it f is constant but for rounding
+
 
 class NormalLikelihood(Likelihood):
     r"""Normal noise sigma_y of each output, to which the known errors of labels are added.
 
     .. math:: \log p(y | \theta, \zeta_l, \sigma_y^2) = \log \mathcal{N}(y | f_\theta(\zeta_l), \sigma_y^2 + y_{err}^2)
 
+    The noise of several outputs may go together. Its correlations are found after training, see
+    `eiv.likelihoods.correlation`, and say how labels of a row scatter jointly. Training takes outputs as independent
+    given f.
+
     Args:
         y_noise: `S x n_y`, sigma_y of each network and output.
         rule: the rule that finds sigma_y in training; None where it is known.
+        correlation: `S x n_y x n_y`, of the noise of several outputs; None for independent ones.
 
     Examples:
         >>> likelihood = NormalLikelihood(torch.full((1, 1), 3.0))
@@ -46,8 +54,13 @@ class NormalLikelihood(Likelihood):
 
     """
 
-    def __init__(self, y_noise: Tensor, rule: NoiseRule | None = None) -> None:
+    later_state = ("correlation",)
+
+    def __init__(self, y_noise: Tensor, rule: NoiseRule | None = None, correlation: Tensor | None = None) -> None:
         self.y_noise, self.rule = y_noise, rule
+        n_y = y_noise.shape[1]
+        independent = torch.eye(n_y, dtype=y_noise.dtype, device=y_noise.device).repeat(len(y_noise), 1, 1)
+        self.correlation = independent if correlation is None else correlation
         self._inverse = 1 / y_noise
         self.is_fixed = rule is None
         self.splits_error = rule is not None and rule.splits_error
@@ -59,16 +72,22 @@ class NormalLikelihood(Likelihood):
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """sigma_y: `S x n_y`."""
-        return {"y_noise": self.y_noise}
+        """sigma_y, `S x n_y`, and of several outputs the correlations of the noise, `S x n_y x n_y`."""
+        joint = {} if self.y_noise.shape[1] == 1 else {"correlation": self.correlation}
+        return {"y_noise": self.y_noise} | joint
 
     def with_state(self, state: dict[str, Tensor]) -> Self:
         """The same rule with another sigma_y."""
-        return type(self)(state["y_noise"], self.rule)
+        return type(self)(state["y_noise"], self.rule, state.get("correlation"))
 
     def fault(self) -> str:
-        """Noise that is not above zero."""
-        return "" if bool((self.y_noise > 0).all()) else "the noise of its likelihood must be above zero"
+        """Noise that is not above zero, and correlations that no noise has."""
+        if not bool((self.y_noise > 0).all()):
+            return "the noise of its likelihood must be above zero"
+        is_possible = (torch.linalg.cholesky_ex(self.correlation.double())[1] == 0).all()
+        is_one = (self.correlation.diagonal(dim1=1, dim2=2) == 1).all()
+        is_same = (self.correlation == self.correlation.mT).all()
+        return "" if bool(is_possible & is_one & is_same) else "the correlations of its noise must be possible ones"
 
     def noise(self, y_err: Tensor | None = None) -> Tensor:
         """The noise of each row with its known error, `S x B x n_y`; sigma_y itself, `S x n_y`, without `y_err`."""
@@ -79,6 +98,10 @@ class NormalLikelihood(Likelihood):
         sigma = _of_draws(self.noise(y_err))
         residuals = (y.unsqueeze(2) - f) / sigma
         return -0.5 * residuals.square().sum(-1) - (sigma.log() + 0.5 * math.log(2 * math.pi)).sum(-1)
+
+    def log_mean_density(self, f: Tensor, change: Tensor, y: Tensor, y_err: Tensor) -> Tensor:
+        """The mean of the normal density in closed form: `S x B`."""
+        return log_mean_normal(y - f, change, self.noise(y_err))
 
     def score(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
         """The slope (y - f) / sigma_y^2, `S x B x L x n_y`."""
@@ -101,8 +124,16 @@ class NormalLikelihood(Likelihood):
         y_err: NDArray[np.float64] | None = None,
         pool: Tensor | None = None,
     ) -> NormalLabels:
-        """Labels with normal noise, to which known errors are added."""
-        return NormalLabels(np.hypot(self.std(pool) * y_scale, 0.0 if y_err is None else y_err) + np.zeros(shape))
+        """Labels with normal noise, to which known errors are added; of several outputs jointly."""
+        sigma = self.std(pool)
+        noise = np.hypot(sigma * y_scale, 0.0 if y_err is None else y_err) + np.zeros(shape)
+        if len(sigma) == 1:
+            return NormalLabels(noise)
+        spread = self.y_noise.double()
+        covariance = pooled(self.correlation.double() * spread.unsqueeze(2) * spread.unsqueeze(1), pool).cpu().numpy()
+        return NormalLabels(
+            noise, covariance / np.outer(sigma, sigma), None if y_err is None else y_err + np.zeros(shape)
+        )
 
     def draw(self, f: Tensor, streams: Streams, y_err: Tensor | None = None) -> Tensor:
         """Labels about f: `S x B x L x n_y`."""
@@ -142,6 +173,12 @@ class NormalLikelihood(Likelihood):
         judged = judged.with_known(epistemic)
         found = self.rule.renewed(self.y_noise, posterior, learned, judged, draws, streams)
         return type(self)(half_way(self.y_noise, found), self.rule)
+
+    def finished(self, posterior: WeightPosterior, rows: Rows, draws: ZetaDraws | None, streams: Streams) -> Self:
+        """The likelihood with the correlations of the noise of several outputs."""
+        if self.y_noise.shape[1] == 1:
+            return self
+        return type(self)(self.y_noise, self.rule, noise_correlation(self.y_noise, posterior, rows, draws, streams))
 
     def terms(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
         """Minus half the squared residuals in units of the noise, summed over the outputs: `S x B x L`."""
@@ -207,6 +244,38 @@ def with_known_errors(y_noise: Tensor, y_err: Tensor | None) -> Tensor:
     `y_noise` is `S x n_y`, `y_err` and the result are `S x rows x n_y`. Without `y_err`, `y_noise` is returned.
     """
     return y_noise if y_err is None else torch.hypot(y_noise.unsqueeze(1).expand_as(y_err), y_err)
+
+
+def log_mean_normal(gap: Tensor, change: Tensor, sigma: Tensor) -> Tensor:
+    r"""The logarithm of the mean of a normal density of several outputs along a straight line.
+
+    .. math::
+        \int_{-1/2}^{1/2} \prod_j \mathcal{N}(r_j | s \Delta_j, \sigma_j^2)\, ds = \sqrt{\frac{2 \pi}{A}}\,
+        e^{-\frac12 (C - B^2 / A)} \prod_j \frac{1}{\sqrt{2 \pi} \sigma_j}
+        \Big[\Phi\Big(\sqrt A s - \frac{B}{\sqrt A}\Big)\Big]_{s=-1/2}^{1/2}, \qquad
+        A = \sum_j \frac{\Delta_j^2}{\sigma_j^2}, \quad B = \sum_j \frac{r_j \Delta_j}{\sigma_j^2}, \quad
+        C = \sum_j \frac{r_j^2}{\sigma_j^2}
+
+    Args:
+        gap: r, `... x n_y`.
+        change: Delta, the same shape.
+        sigma: the same shape.
+
+    Returns:
+        The shape `...`.
+
+    Examples:
+        >>> one = torch.ones(1, dtype=torch.float64)
+        >>> log_mean_normal(0 * one, 1e6 * one, one).exp() * 1e6  # the whole of the density, spread over the line
+        tensor(1.0000, dtype=torch.float64)
+
+    """
+    slope, residual = change / sigma, gap / sigma
+    a = slope.square().sum(-1).clamp_min(_LEAST_SLOPE)
+    b, root = (slope * residual).sum(-1), a.sqrt()
+    mass = log_normal_mass(-0.5 * root - b / root, 0.5 * root - b / root)
+    rest = (residual.square() + 2 * sigma.log() + math.log(2 * math.pi)).sum(-1)
+    return mass - 0.5 * (rest - b.square() / a + a.log() - math.log(2 * math.pi))
 
 
 def _of_draws(noise: Tensor) -> Tensor:

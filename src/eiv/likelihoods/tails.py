@@ -57,11 +57,11 @@ def tail(residuals: Tensor, scale: Tensor, nu: Tensor, known: Tensor | None = No
         slope = (nu + 1) / nu * residuals / scale.square() / (1 + excess)
         return Tail(constant - (nu + 1) / 2 * torch.log1p(excess), slope)
     variance, log_weights = mixture(scale, nu, known)
-    precision = 1 / variance
-    heights = log_weights + 0.5 * (precision / (2 * math.pi)).log()  # of the rows alone, not of their residuals
-    terms = heights - 0.5 * residuals.square().unsqueeze(-1) * precision
+    inverse_variances = 1 / variance
+    heights = log_weights + 0.5 * (inverse_variances / (2 * math.pi)).log()  # of the rows alone, not of their residuals
+    terms = heights - 0.5 * residuals.square().unsqueeze(-1) * inverse_variances
     log_density = terms.logsumexp(-1)
-    inverse = ((terms - log_density.unsqueeze(-1)).exp() * precision).sum(-1)
+    inverse = ((terms - log_density.unsqueeze(-1)).exp() * inverse_variances).sum(-1)
     return Tail(log_density, residuals * inverse)
 
 
@@ -126,7 +126,7 @@ def _bends_of_mixture(squares: Tensor, scale: Tensor, nu: Tensor, known: Tensor)
     weights, part = terms.softmax(-1), 1 - known.square().unsqueeze(-1) / variance
     drift, prior = u - u.exp(), log_weights.exp()  # the slope of a weight with respect to nu / 2, but for its mean
     centre = (prior * drift).sum(-1, keepdim=True)
-    scatter = (prior * (drift - centre).square()).sum(-1)
+    variance_of_drift = (prior * (drift - centre).square()).sum(-1)
     own = part * (scaled - 1), nu.unsqueeze(-1) / 2 * (drift - centre)  # slopes of each normal
     mean = [(weights * each).sum(-1) for each in own]
     off = [each - of_all.unsqueeze(-1) for each, of_all in zip(own, mean, strict=True)]
@@ -134,7 +134,7 @@ def _bends_of_mixture(squares: Tensor, scale: Tensor, nu: Tensor, known: Tensor)
     bent = (
         (weights * (twice_scale + off[0].square())).sum(-1),
         (weights * off[0] * off[1]).sum(-1),
-        mean[1] - (nu / 2).square() * scatter + (weights * off[1].square()).sum(-1),
+        mean[1] - (nu / 2).square() * variance_of_drift + (weights * off[1].square()).sum(-1),
     )
     return Bends(terms.logsumexp(-1), torch.stack(mean, dim=-1), torch.stack(bent, dim=-1))
 

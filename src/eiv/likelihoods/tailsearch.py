@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from eiv.engine import memory
+from eiv.engine.pooling import row_mean
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.stable import log_mean_exp
 from eiv.engine.streams import Streams
@@ -106,7 +107,7 @@ def fit_tail(rows: Squares, scale: Tensor, nu: Tensor, with_nu: bool = True) -> 
         if step.abs().max() < _CLOSE:
             break
     found = at.exp()
-    return TailFit(found[..., 0], nu if not with_nu else found[..., 1], here.error(fixed, rows.n_rows))
+    return TailFit(found[..., 0], nu if not with_nu else found[..., 1], here.error(fixed, rows.size))
 
 
 @dataclass(frozen=True)
@@ -119,19 +120,20 @@ class _Look:
 
     @classmethod
     def of(cls, rows: Squares, at: Tensor) -> _Look:
-        squares, errors, quadrature, n_rows, _ = rows
+        squares, errors, quadrature, size, _, counts = rows
         scale, nu = (each[:, None, None] for each in at.exp().unbind(-1))
         n_values = squares[0, 0].numel() * (1 if errors is None else _NODES)
-        size, found = max(1, memory.TRAINING_PASS // n_values), []
-        for start in range(0, squares.shape[1], size):
-            part = slice(start, start + size)
+        at_once, found = max(1, memory.TRAINING_PASS // n_values), []
+        for start in range(0, squares.shape[1], at_once):
+            part = slice(start, start + at_once)
             known = None if errors is None else errors[:, part].unsqueeze(2)
             found.append(_of_rows(bends(squares[:, part], scale, nu, known), quadrature))
-        value, slope, bend = (torch.cat(each, dim=1).mean(1) for each in zip(*found, strict=True))
+        value, slope, bend = (row_mean(torch.cat(each, dim=1), counts) for each in zip(*found, strict=True))
         nu, nothing = nu.flatten(1), torch.zeros_like(at[..., 0])
-        value = value + ((_SHAPE - 1) * nu.log() - _RATE * nu).sum(1) / n_rows  # the prior of nu
-        slope = slope + torch.stack([nothing, (_SHAPE - 1 - _RATE * nu) / n_rows], dim=-1)
-        bend = bend - torch.stack([nothing, nothing, _RATE * nu / n_rows], dim=-1)
+        of_prior = ((_SHAPE - 1) * nu.log() - _RATE * nu) / size  # of nu
+        value = value + of_prior.sum(1)
+        slope = slope + torch.stack([nothing, (_SHAPE - 1 - _RATE * nu) / size], dim=-1)
+        bend = bend - torch.stack([nothing, nothing, _RATE * nu / size], dim=-1)
         return cls(value, slope, -bend[..., _SYMMETRIC].unflatten(-1, (2, 2)))
 
     def where(self, better: Tensor, other: _Look) -> _Look:
@@ -149,10 +151,10 @@ class _Look:
         step: Tensor = (vectors @ along.unsqueeze(-1)).squeeze(-1)
         return step * (_STRIDE / step.abs().amax(-1, keepdim=True).clamp_min(_STRIDE))  # which keeps its direction
 
-    def error(self, held: Tensor, n_rows: int) -> Tensor:
+    def error(self, held: Tensor, size: int | Tensor) -> Tensor:
         """The standard error of log s, given what is held."""
         values, vectors = self._downwards(held)
-        return (vectors[..., 0, :].square() / values).sum(-1).div(n_rows).sqrt()
+        return (vectors[..., 0, :].square() / values).sum(-1).div(size).sqrt()
 
     def _downwards(self, held: Tensor) -> tuple[Tensor, Tensor]:
         """Eigenvalues, made positive, and eigenvectors of minus the bend; what is held does not mix with the rest."""
@@ -169,5 +171,5 @@ def _of_rows(found: Bends, quadrature: Quadrature | None) -> tuple[Tensor, Tenso
     weights = terms.softmax(-1)[..., None, None]
     slope = (weights * found.slopes).sum(2)
     off = found.slopes - slope.unsqueeze(2)
-    scatter = off[..., _FIRST] * off[..., _SECOND]
-    return log_mean_exp(terms, dim=-1), slope, (weights * (found.bends + scatter)).sum(2)
+    products = off[..., _FIRST] * off[..., _SECOND]
+    return log_mean_exp(terms, dim=-1), slope, (weights * (found.bends + products)).sum(2)

@@ -11,13 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eiv.engine.pooling import pooled
+from eiv.engine.pooling import pooled, row_mean, row_std
 from eiv.engine.stable import log_mean_exp
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods.base import Likelihood, OtherOutputs
 from eiv.likelihoods.labels import Labels, NormalLabels
 from eiv.likelihoods.noise import ByBound, NoiseRule, Outputs, half_way, outputs_of, unless_unseen_disagree
+from eiv.likelihoods.normal import log_mean_normal
 from eiv.likelihoods.varyinglabels import VaryingLabels
 
 if TYPE_CHECKING:
@@ -113,6 +114,12 @@ class VaryingLikelihood(Likelihood):
         """The logarithm of the normal density, summed over the outputs: `S x B x L`."""
         at = self._at(f, y, y_err)
         return -0.5 * (at.squares / at.variance + (2 * math.pi * at.variance).log()).sum(-1)
+
+    def log_mean_density(self, f: Tensor, change: Tensor, y: Tensor, y_err: Tensor) -> Tensor:
+        """The mean of the normal density in closed form, with the noise of the middle: `S x B`."""
+        n_y = y.shape[-1]
+        sigma = self._at(f.unsqueeze(2), y, y_err).variance.squeeze(2).sqrt()
+        return log_mean_normal(y - f[..., :n_y], change[..., :n_y], sigma)
 
     def score(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
         """The slopes r / s^2 of f and g a (r^2 / s^2 - 1) of h, a the share of sigma^2 in s^2: `S x B x L x 2 n_y`."""
@@ -270,7 +277,8 @@ class VaryingLikelihood(Likelihood):
         """
         at = self._at(rows.f, rows.y, None)
         known = 0.0 if rows.y_err is None else rows.y_err.square().unsqueeze(2)
-        log_factor, lowest = torch.zeros_like(self.y_noise), (_FLOOR * rows.y.std(1) / self.y_noise).log()
+        log_factor = torch.zeros_like(self.y_noise)
+        lowest = (_FLOOR * row_std(rows.y, rows.counts) / self.y_noise).log()
         for _ in range(_STEPS):
             own = at.variance * (2 * log_factor).exp()[:, None, None]
             variance = own + known
@@ -280,20 +288,21 @@ class VaryingLikelihood(Likelihood):
             slopes = part * (scaled - 1)
             mean = (weights * slopes).sum(2)
             bends = 2 * part * (1 - part) * (scaled - 1) - 2 * part.square() * scaled
-            bend = ((weights * (bends + slopes.square())).sum(2) - mean.square()).mean(1)
+            bend = row_mean((weights * (bends + slopes.square())).sum(2) - mean.square(), rows.counts)
             bend = (-bend).clamp_min(_LEAST_BEND)
-            step = (mean.mean(1) / bend).clamp(-_STRIDE, _STRIDE)
+            step = (row_mean(mean, rows.counts) / bend).clamp(-_STRIDE, _STRIDE)
             log_factor = torch.maximum(log_factor + step, lowest)
             if step.abs().max() < _CLOSE:
                 break
-        return log_factor.exp(), (bend * rows.n_rows).rsqrt()
+        return log_factor.exp(), (bend * rows.size).rsqrt()
 
     def _decide(self, seen: Outputs, unseen: Outputs) -> None:
         """Keep the head where unseen labels are more probable than with the best constant, by a standard error."""
         constant = self.with_state(self.state | {"share": torch.zeros_like(self.share)}).copy()
         constant.y_noise.mul_(constant._factor(seen, unseen))  # noqa: SLF001
         of_rows = self._log_densities(unseen) - constant._log_densities(unseen)  # noqa: SLF001
-        gain, error = of_rows.mean(1, keepdim=True), of_rows.std(1, keepdim=True) / unseen.n_rows**0.5
+        gain, spread = (each(of_rows, unseen.counts).unsqueeze(1) for each in (row_mean, row_std))
+        error = spread / unseen.size**0.5
         kept = (gain > error) & (self.share > 0)
         self._decided = True
         self.gain.copy_(gain)
@@ -311,7 +320,7 @@ class VaryingLikelihood(Likelihood):
         h = (weights * (self.share[:, None, None] * seen.f[..., n_y:]).clamp(-_WIDEST, _WIDEST)).sum(2)
         ends = torch.tensor(_RANGE, dtype=h.dtype, device=h.device)
         self.limits.copy_(h.quantile(ends, dim=1).transpose(0, 1).flatten(1))
-        self.typical.copy_((2 * h).exp().mean(1).sqrt())
+        self.typical.copy_(row_mean((2 * h).exp(), seen.counts).sqrt())
 
 
 class _At(NamedTuple):

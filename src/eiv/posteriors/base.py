@@ -131,7 +131,7 @@ class WeightPosterior(ABC):
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """All tensors that describe the posterior, except those of the stack: `{name: S x shape}`."""
+        """All tensors that describe the posterior, except those of the stack, by their names, each `S x shape`."""
         return {name: value.detach() for name, value in (self.learned | self.kept).items()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Mapping
 from typing import NamedTuple, Self
 
@@ -11,21 +12,23 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from eiv.engine import memory
+from eiv.engine.cosines import CosineStack
 from eiv.engine.pooling import beside
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
-from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
+from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
-from eiv.networks.cosine import CosineStack
 from eiv.posteriors.base import PointPosterior, ThetaVariance, WeightDraw
+from eiv.posteriors.directions import Directions
 
 __all__ = ["LastLayerLaplace"]
 
 _ZETAS = 256  # zetas per row in each of the two sets that its information is estimated from, without quadrature
 _MOST_ROWS, _MOST_DRAWN_ROWS = 10_000, 2_000  # the most rows that the information is taken from, with and without it
 _LABELS, _LEAST_LABELS = 2_000, 4  # the fewest labels that are drawn, over all rows and per row
-_LEAST_PRECISION = 1e-8  # the smallest precision as a share of the largest, for a fit without prior
+_ONE_AT_A_TIME = threading.Lock()  # threads that predict with the same posterior wait for its directions
+_LEAST_INVERSE_VARIANCE = 1e-8  # the smallest as a share of the largest, for a fit without prior
 
 
 class Features(NamedTuple):
@@ -102,6 +105,7 @@ class LastLayerLaplace(PointPosterior):
 
     def __init__(self, stack: NetworkStack, weight_penalty: float | Tensor) -> None:
         super().__init__(stack, weight_penalty)
+        self._found: tuple[Tensor, Directions] | None = None
         called = self._called_layers()
         self.head = called[-1] if called else None
         self._check_head()
@@ -122,18 +126,19 @@ class LastLayerLaplace(PointPosterior):
         chosen = torch.arange(0, y.shape[1], stride, device=y.device)
         information = torch.zeros((), dtype=torch.float64, device=y.device)
         for some in chosen.split(max(1, memory.INFORMATION_PASS // (max(self.stack.width, self.n_weights) * n_zeta))):
-            taken = rows.inputs.take(some.expand(len(y), -1)).to(y.device, exact.stack.dtype)
-            known = None if rows.y_err is None else rows.y_err[:, some].to(exact.stack.dtype)
+            taken = _in_dtype(rows.take(some.expand(len(y), -1)), exact.stack.dtype)
             information = information + (
-                exact._information(taken.mean, likelihood, known)
+                exact._information(taken, likelihood)
                 if draws is None
-                else exact._simulated_information(taken, likelihood, known, draws, streams, -(-_LABELS // len(chosen)))
+                else exact._simulated_information(taken, likelihood, draws, streams, -(-_LABELS // len(chosen)))
             )
-        values, vectors = torch.linalg.eigh(information * (y.shape[1] / len(chosen)))
+        values, vectors = torch.linalg.eigh(information * _times_as_many(rows, chosen))
         # Rounding and the scatter of drawn zetas can make eigenvalues negative.
-        precisions = values.clamp_min(0) + 2 * self.penalties.unsqueeze(1)
-        precisions = torch.maximum(precisions, _LEAST_PRECISION * precisions.amax(1, keepdim=True))
-        root = vectors * precisions.rsqrt().unsqueeze(1) @ vectors.mT  # symmetric, hence unique
+        inverse_variances = values.clamp_min(0) + 2 * self.penalties.unsqueeze(1)
+        inverse_variances = torch.maximum(
+            inverse_variances, _LEAST_INVERSE_VARIANCE * inverse_variances.amax(1, keepdim=True)
+        )
+        root = vectors * inverse_variances.rsqrt().unsqueeze(1) @ vectors.mT  # symmetric, hence unique
         self.kept["root"] = root.to(y.dtype)
 
     @property
@@ -185,7 +190,8 @@ class LastLayerLaplace(PointPosterior):
         moves = None if draw is None else exact._moves(draw)
         width = max(self._values_per_row, 2 * self.stack.n_outputs * self.n_weights)
         parts = exact.stack.parts(zeta.to(exact.stack.dtype).unsqueeze(1), width)
-        found = [exact._over_theta(part, moves) for part in parts]
+        directions = exact._directions(zeta.shape[1])
+        found = [exact._over_theta(part, moves, directions) for part in parts]
         variance = torch.cat([part.variance for part in found], dim=1)
         of_draws = [part.moves for part in found if part.moves is not None]
         return ThetaVariance(variance, torch.cat(of_draws, dim=2) if of_draws else None)
@@ -213,39 +219,58 @@ class LastLayerLaplace(PointPosterior):
         root = self.kept["root"]
         return draw["head"].to(root.dtype) @ root.mT
 
-    def _over_theta(self, zeta: Tensor, moves: Tensor | None) -> ThetaVariance:
+    def _over_theta(self, zeta: Tensor, moves: Tensor | None, directions: Directions | None) -> ThetaVariance:
         """As `theta_variance`, for `zeta` of `S x 1 x R x n_x` and `moves` of the weights, `S x D x n_w`."""
         slopes = self._slopes_by_output(self._features(zeta))  # S x R x n_y x n_w
         flat = slopes.flatten(1, 2)
-        scaled = torch.matmul(flat, self.kept["root"]).view_as(slopes)
-        variance = torch.linalg.vecdot(scaled, scaled)
+        if directions is None:
+            scaled = torch.matmul(flat, self.kept["root"])
+            variance = torch.linalg.vecdot(scaled, scaled)
+        else:
+            variance = directions.variance(flat)
+        variance = variance.view(slopes.shape[:3])
         return ThetaVariance(variance, None if moves is None else (moves @ flat.mT).unflatten(2, variance.shape[1:]))
+
+    def _directions(self, n_rows: int) -> Directions | None:
+        """The directions of C where they save time: on a CPU, for as many rows as weights or more.
+
+        They are found once and kept beside the root that they belong to. In float32 they would not be exact enough.
+        """
+        root = self.kept["root"]
+        if root.is_cuda or root.dtype != torch.float64:
+            return None
+        with _ONE_AT_A_TIME:
+            if self._found is None or self._found[0] is not root:
+                if n_rows < self.n_weights:
+                    return None
+                self._found = root, Directions.of(root)
+            directions = self._found[1]
+        return directions if directions.excess.shape[1] <= self.n_weights // 2 else None
 
     @staticmethod
     def _slopes_by_output(features: Features) -> Tensor:
         """The slopes of each output with respect to all weights, `S x R x n_y x n_w`; `features` have D = 1."""
         last, hidden = features.last.squeeze(1), features.hidden.squeeze(1)
+        if hidden.shape[2:] == (1, 0):
+            return last.unsqueeze(2)
         outputs = torch.eye(hidden.shape[2], dtype=last.dtype, device=last.device)
         return torch.cat([torch.einsum("jk,srq->srjkq", outputs, last).flatten(3), hidden], dim=3)
 
-    def _information(self, x: Tensor, likelihood: Likelihood, y_err: Tensor | None) -> Tensor:
-        """The Fisher information in rows with exact inputs `S x B x n_x`, in float64: `S x n_w x n_w`."""
-        features = self._features(x.unsqueeze(1))
+    def _information(self, rows: Rows, likelihood: Likelihood) -> Tensor:
+        """The Fisher information in rows with exact inputs, in float64: `S x n_w x n_w`."""
+        features = self._features(rows.inputs.mean.unsqueeze(1))
         f = torch.matmul(features.last, self._head().mT).squeeze(1)
-        scaled = likelihood.whitened(self._slopes_by_output(features).double(), f, y_err)
+        scaled = likelihood.whitened(self._slopes_by_output(features).double(), f, rows.y_err)
+        if rows.weights is not None:
+            scaled = scaled * rows.weights.double().sqrt()[..., None, None]
         found: Tensor = torch.einsum("sbjp,sbjq->spq", scaled, scaled)
         return found
 
     def _simulated_information(
-        self,
-        inputs: ZetaPosterior,
-        likelihood: Likelihood,
-        y_err: Tensor | None,
-        draws: ZetaDraws,
-        streams: Streams,
-        least_labels: int,
+        self, rows: Rows, likelihood: Likelihood, draws: ZetaDraws, streams: Streams, least_labels: int
     ) -> Tensor:
         """The Fisher information in rows with uncertain inputs, from labels that are drawn: `S x n_w x n_w`."""
+        inputs, _, y_err, counts = rows
         n_rows, n_labels = inputs.mean.shape[1], max(_LEAST_LABELS, least_labels)
         own = inputs.draw(streams.normal(n_rows, n_labels, inputs.n_base).to(inputs.mean.dtype))
         f = super().evaluate({}, own)  # S x B x labels x n_y
@@ -260,7 +285,8 @@ class LastLayerLaplace(PointPosterior):
         found = torch.zeros((), dtype=torch.float64, device=f.device)
         for i in range(n_labels):
             scores = [self._scores(features, labels[:, :, i], likelihood, y_err, rule).double() for features in sets]
-            product = scores[0].mT @ scores[-1]
+            first = scores[0] if counts is None else scores[0] * counts.double().unsqueeze(2)
+            product = first.mT @ scores[-1]
             found = found + (product + product.mT) / (2 * n_labels)
         return found
 
@@ -292,7 +318,11 @@ class LastLayerLaplace(PointPosterior):
         """f(zeta) after `moves` of the weights, `S x D x n_w`; `zeta` is `S x D x R x n_x` or `S x 1 x R x n_x`."""
         last, hidden = self._features(zeta)
         of_last, of_hidden = moves.split([self.n_head_weights, hidden.shape[4]], dim=2)
-        f = torch.matmul(last, (self._head() + of_last.unflatten(2, (-1, last.shape[3]))).mT)
+        heads = self._head() + of_last.unflatten(2, (-1, last.shape[3]))  # S x D x n_y x (h + 1)
+        if last.shape[1] == 1 and not hidden.shape[4]:  # one product for all draws
+            f = (last.squeeze(1) @ heads.flatten(1, 2).mT).unflatten(2, heads.shape[1:3]).transpose(1, 2)
+        else:
+            f = torch.matmul(last, heads.mT)
         axes = "sdrjm" if hidden.shape[1] == f.shape[1] else "sarjm"  # the axis a is one long
         found: Tensor = f + torch.einsum(f"{axes},sdm->sdrj", hidden, of_hidden)
         return found
@@ -353,3 +383,17 @@ class LastLayerLaplace(PointPosterior):
             f"posterior: Laplace's approximation needs a network with a linear last layer, but {problem}. Choose "
             "another posterior: 'ensemble', 'swag' and 'mean_field' take any module."
         )
+
+
+def _in_dtype(rows: Rows, dtype: torch.dtype) -> Rows:
+    """The rows with inputs and known errors in another dtype."""
+    known = None if rows.y_err is None else rows.y_err.to(dtype)
+    return rows._replace(inputs=rows.inputs.to(rows.y.device, dtype), y_err=known)
+
+
+def _times_as_many(rows: Rows, chosen: Tensor) -> float | Tensor:
+    """How many times as many rows there are as are chosen, by their weights: a number, or `S x 1 x 1`."""
+    if rows.weights is None:
+        return rows.y.shape[1] / len(chosen)
+    weights = rows.weights.double()
+    return (weights.sum(1) / weights[:, chosen].sum(1))[:, None, None]

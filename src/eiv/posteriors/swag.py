@@ -140,9 +140,9 @@ class SWAG(PointPosterior):
         scaled = paths / stds.unsqueeze(1)
         low_rank = torch.eye(paths.shape[1], dtype=paths.dtype, device=paths.device) + scaled @ scaled.mT
         log_det = 2 * stds.log().sum(1) + torch.logdet(low_rank)  # matrix determinant lemma
-        n_weights, precisions = stds.shape[1], 2 * self.penalties
-        rest = 0.5 * (precisions * trace - log_det - n_weights * (1 + precisions.log()))
-        return penalty + torch.where(precisions > 0, rest, 0.0).to(penalty.dtype)
+        n_weights, inverse_variances = stds.shape[1], 2 * self.penalties
+        rest = 0.5 * (inverse_variances * trace - log_det - n_weights * (1 + inverse_variances.log()))
+        return penalty + torch.where(inverse_variances > 0, rest, 0.0).to(penalty.dtype)
 
     def _restart(self) -> None:
         self._seen = 0

@@ -2,5 +2,6 @@
 
 from eiv.prediction.classes import ClassPrediction
 from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
+from eiv.prediction.trueinputs import TrueInputs
 
-__all__ = ["ClassPrediction", "LabelErrorWarning", "Prediction", "UnlikeRowsWarning"]
+__all__ = ["ClassPrediction", "LabelErrorWarning", "Prediction", "TrueInputs", "UnlikeRowsWarning"]

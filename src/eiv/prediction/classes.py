@@ -186,6 +186,9 @@ class ClassPrediction:
         aleatoric: `rows`, what the error of x leaves open about the true input.
         epistemic: `rows`, what the data leave open about the weights.
         index: the labels of the rows, where X was a pandas table.
+        contributions: `rows x n_x`, what an exact measurement of each input would take off the entropy, or None where
+            it was not asked for; `budget` shows it.
+        feature_names: the names of the features, where X was a pandas table.
         likeness: `rows`, as for `eiv.Prediction`.
         unlike_below: the likeness below which a row is `unlike` the training rows.
 
@@ -209,6 +212,8 @@ class ClassPrediction:
     index: Any = None
     likeness: Array | None = None
     unlike_below: float | None = None
+    contributions: Array | None = None
+    feature_names: tuple[str, ...] | None = None
 
     @property
     def entropy(self) -> Array:
@@ -231,6 +236,39 @@ class ClassPrediction:
     def __repr__(self) -> str:
         found = "" if self.unlike is None or not self.unlike.any() else f", unlike={int(self.unlike.sum())}"
         return f"ClassPrediction(rows={len(self)}, classes={len(self.classes)}{found})"
+
+    def budget(self) -> pd.DataFrame:
+        r"""The budget of the entropy, in nats: label, each input, inputs together, and weights.
+
+        .. math:: H = \mathrm{label} + \sum_i I_i + \mathrm{together} + \mathrm{epistemic}
+
+        I is what an exact measurement of an input alone would take off the entropy, on average
+        (`eiv.prediction.classbudget.EntropyBudgetSampler`). What inputs cause together is the rest of the aleatoric
+        part; it can be negative where true inputs depend on each other given x, and by a little by chance.
+
+        Returns:
+            One row per prediction. The columns add up to `entropy`.
+
+        Raises:
+            ValueError: where the prediction was made without `budget=True`.
+
+        Examples:
+            >>> one = np.ones(1)
+            >>> p = ClassPrediction(np.full((1, 2), 0.5), np.array([0, 1]), one, one, one,
+            ...                     contributions=np.array([[0.5, 0.25]]))
+            >>> p.budget()
+               label   x0    x1  together  weights
+            0    1.0  0.5  0.25      0.25      1.0
+
+        """
+        import pandas as pd  # noqa: PLC0415
+
+        if self.contributions is None:
+            raise ValueError("The budget was not asked for. Predict with predict_distribution(X, budget=True).")
+        names = self.feature_names or tuple(f"x{i}" for i in range(self.contributions.shape[1]))
+        together = self.aleatoric - self.contributions.sum(1)
+        values = np.column_stack([self.label, self.contributions, together, self.epistemic])
+        return pd.DataFrame(values, index=self.index, columns=["label", *names, "together", "weights"])
 
     def to_frame(self) -> pd.DataFrame:
         """A table with one row per prediction: probabilities, the most probable class and the parts of the entropy."""

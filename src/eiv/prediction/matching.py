@@ -117,7 +117,7 @@ def matched_nodes(inputs: ZetaPosterior, noise: Tensor) -> tuple[Tensor, Tensor]
 def evenly(weights: Tensor) -> Tensor:
     r"""Which nodes stand in the place of nodes of equal weight: each as often as its weight asks for.
 
-    .. math:: q_i = \min \Big\{q : \sum_{r \le q} w_r \ge \frac{i - 1/2}{Q}\Big\}, \qquad i = 1, \dots, Q
+    .. math:: q_i = \min \left\{q : \sum_{r \le q} w_r \ge \frac{i - 1/2}{Q}\right\}, \qquad i = 1, \dots, Q
 
     Args:
         weights: w, `Q x rows`, which add up to one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -141,11 +142,61 @@ class Prediction:
         """The standard deviation of a label, eq. (total_unc)."""
         return np.hypot(self.std, self.noise)
 
+    @property
+    def noise_covariance(self) -> Array:
+        r"""The covariance of the noise of several outputs, `rows x n_y x n_y`; its diagonal is the square of `noise`.
+
+        Examples:
+            >>> from eiv.likelihoods import NormalLabels
+            >>> labels = NormalLabels(np.array([[1.0, 2.0]]), np.array([[1.0, 0.5], [0.5, 1.0]]))
+            >>> nothing = np.zeros((1, 2))
+            >>> Prediction(nothing, nothing, nothing, labels.std, labels=labels).noise_covariance
+            array([[[1., 1.],
+                    [1., 4.]]])
+
+        """
+        return self._known_labels().covariance
+
+    def covariance(self, of: Of = "function") -> Array:
+        r"""The covariance of several outputs of a row, of f(zeta) or of labels.
+
+        .. math:: \mathrm{Cov}(f_j, f_k) = u_j u_k \, \mathrm{corr}(f_j, f_k), \qquad
+                  \mathrm{Cov}(y) = \mathrm{Cov}(f) + \mathrm{noise\_covariance}
+
+        Correlations are those of the draws, which have the same theta and zeta in all outputs. The diagonal is the
+        square of `std`, or of `total`.
+
+        Args:
+            of: "function" for f(zeta), "label" for measured y.
+
+        Returns:
+            `rows x n_y x n_y`.
+
+        Examples:
+            >>> draws = np.array([[[1.0, 2.0]], [[-1.0, -2.0]]])
+            >>> p = Prediction(np.zeros((1, 2)), np.array([[1.0, 2.0]]), np.zeros((1, 2)), np.zeros((1, 2)), draws)
+            >>> p.covariance()
+            array([[[1., 2.],
+                    [2., 4.]]])
+
+        """
+        self._check_of(of)
+        draws = self._kept_draws().reshape(len(self._kept_draws()), len(self), -1).astype(float)
+        off = draws - draws.mean(0)
+        spread = np.sqrt(np.mean(off**2, axis=0))
+        with np.errstate(divide="ignore"):
+            unit = np.where(spread > 0, self._columns(self.std) / spread, 0.0)
+        found: Array = np.einsum("drj,drk->rjk", off, off) / len(draws) * unit[:, :, None] * unit[:, None, :]
+        return found if of == "function" else found + self.noise_covariance
+
     def __len__(self) -> int:
         return len(self.mean)
 
-    def __getitem__(self, rows: slice | NDArray[Any]) -> Prediction:
-        """The prediction of some of the rows."""
+    def __getitem__(self, rows: int | slice | Sequence[int] | NDArray[Any]) -> Prediction:
+        """The prediction of some of the rows, or of a single one, which is a prediction of one row."""
+        if isinstance(rows, int | np.integer):
+            first = range(len(self))[rows]
+            rows = slice(first, first + 1)
         return Prediction(
             mean=self.mean[rows],
             epistemic=self.epistemic[rows],
@@ -256,8 +307,10 @@ class Prediction:
         draws = self._kept_draws().astype(float)
         return draws if of == "function" else self._known_labels().sample(draws, check_random_generator(random_state))
 
-    def to_frame(self, level: float = 0.95) -> pd.DataFrame:
-        """A table with one row per prediction: moments, split of the variance, interval of the function at `level`.
+    def to_frame(self, level: float = 0.95, of: Of = "function") -> pd.DataFrame:
+        """A table with one row per prediction: moments, split of the variance, and the interval at `level`.
+
+        `low` and `high` are the ends of the interval of f(zeta), or `of="label"` of a measured y.
 
         Several outputs stand side by side under their names. `of_size` stands behind `epistemic`, of which it is a
         part, where the size of the errors of X was learned. Where they are known, `likeness` and `unlike` come last;
@@ -271,7 +324,7 @@ class Prediction:
         """
         import pandas as pd  # noqa: PLC0415
 
-        low, high = self.interval(level)
+        low, high = self.interval(level, of)
         names = ["mean", "std", "epistemic", "of_size", "aleatoric", "noise", "total"]
         parts = {name: value for name in names if (value := getattr(self, name)) is not None}
         columns = {name: self._columns(value) for name, value in (parts | {"low": low, "high": high}).items()}
@@ -316,7 +369,7 @@ class Prediction:
         columns = pd.MultiIndex.from_product([self._outputs(), features])
         return pd.DataFrame(shares.reshape(len(self), -1), index=self.index, columns=columns)
 
-    def plot_budget(self, rows: slice | NDArray[Any] | None = None) -> Figure:
+    def plot_budget(self, rows: int | slice | Sequence[int] | NDArray[Any] | None = None) -> Figure:
         r"""The uncertainty budget as bars, one per row, and a panel per output.
 
         .. math:: \sum_i \mathrm{share}_i + \mathrm{remainder} = 1
@@ -337,7 +390,7 @@ class Prediction:
 
         chosen = self[slice(_MOST_BARS) if rows is None else rows]
         labels = [str(label) for label in (range(len(self)) if self.index is None else self.index)]
-        shown = np.asarray(labels)[slice(_MOST_BARS) if rows is None else rows]
+        shown = np.atleast_1d(np.asarray(labels)[slice(_MOST_BARS) if rows is None else rows])
         outputs = [""] if self.mean.ndim == 1 else self._outputs()
         return budget_figure(chosen._shares_with_remainder(), self._features(), shown.tolist(), outputs)  # noqa: SLF001
 

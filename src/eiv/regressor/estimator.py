@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self, overload
 
@@ -13,15 +15,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from eiv import validation as v
+from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
-from eiv.estimators.base import named
+from eiv.estimators.base import above_zero, counting, named
 from eiv.estimators.population import Population, for_population, warn_of_unlike
-from eiv.inputs import EstimatedError, InputPrior, LearnedPrior, RelativeError
-from eiv.inputs.plausible import check_plausible_labels
+from eiv.inputs import InputPrior, LearnedPrior
+from eiv.inputs.errors import StatedErrors
+from eiv.inputs.plausible import check_plausible_labels, warn_of_scaled
+from eiv.inputs.sizes import EstimatedError
+from eiv.io.arrays import plain
 from eiv.likelihoods import Likelihood, NoiseRule
-from eiv.model import SAMPLERS, Names
+from eiv.model import SAMPLERS
 from eiv.posteriors import WeightPosterior
-from eiv.prediction import Prediction
+from eiv.prediction import LabelErrorWarning, Prediction
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Table
 from eiv.training.neighbours import warn_of_missed_curves
@@ -45,7 +51,9 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         x_err: the error of X that holds for all rows, in the units of X: a standard deviation, one per feature, or
             those by name (a mapping or a pandas Series); 0 for exact columns; a covariance `n_x x n_x`; or
             `eiv.relative(0.05)`, a share of each column's spread; or `eiv.estimated(0.3, dof=8)`, an error whose size
-            is itself an estimate and is learned. None for exact inputs: the model without Errors-in-Variables.
+            is itself an estimate and is learned. A mapping may name a column of X that holds the
+            errors of each row instead, `{"a": "a_err", "b": 0.1}`; such a column is no feature. What a mapping leaves
+            out is exact. None for exact inputs: the model without Errors-in-Variables.
         recipe: what holds for the arguments that are None: "default", which serves tables of 60 to 100,000 rows
             without tuning, or "paper", the settings of the paper; see `eiv.training.settings`.
         error_model: "classical", x scatters around the true input; or "berkson", x was set and the true input
@@ -86,7 +94,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             "rmse" (the paper: the RMSE of m(x)), or an `eiv.likelihoods.NoiseRule` of your own.
         likelihood: how labels scatter about f: a name of `eiv.likelihoods.LIKELIHOODS`, such as "normal" (the paper,
             and the default), or a subclass of `eiv.likelihoods.Likelihood` of your own; `docs/noise.md` says which one
-            when.
+            when. The word auto compares them on held-out rows, and takes another than normal noise where that is
+            clearly better.
         y_noise_init: sigma_y before its first update, as a share of the spread of y (in units of y where `standardise`
             is False).
         y_noise_every: sigma_y is renewed every this many epochs, and once at the end if there are fewer; by default
@@ -96,8 +105,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             from the learned rows unless the held-out ones disagree, less what the covariance of the weights explains
             where that is found after training. By "rmse" and "residual" it comes from the held-out rows alone. 0.1 by
             default, 0 in the paper.
-        n_zeta: L, draws of the true input per row in training. A prediction takes as many for each of its blocks, five
-            at most.
+        n_zeta: L, draws of the true input per row in training. A prediction takes as many for each of its blocks, two
+            at least and five at most.
         n_theta: K, draws of the weights per network in a prediction; 100 by default, 40 for each network of cosines.
         n_networks: networks that are trained and whose draws are pooled.
         standardise: whether X and y are brought to mean 0 and standard deviation 1 first, and their errors with them.
@@ -109,8 +118,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         verbose: whether training shows a progress bar.
 
     Attributes:
-        n_features_in_: n_x.
-        feature_names_in_: the names of the features, where X was a pandas table.
+        n_features_in_: the columns of X: n_x, and those that hold errors.
+        feature_names_in_: their names, where X was a table.
         n_outputs_: n_y.
         settings_: what the fit was made with, an `eiv.training.settings.Settings`: the arguments, and the recipe's
             choice for those that were None.
@@ -151,7 +160,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
 
     def __init__(  # noqa: PLR0913  (an estimator)
         self,
-        x_err: ArrayLike | RelativeError | EstimatedError | None = None,
+        x_err: StatedErrors | EstimatedError = None,
         *,
         recipe: Literal["default", "paper"] = "default",
         error_model: Literal["classical", "berkson"] = "classical",
@@ -216,19 +225,24 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, X_err: Any = None, y_err: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, X_err: Any = None, y_err: Any = None, sample_weight: Any = None) -> Self:
         """Fit the networks by Algorithm 1.
 
         Args:
             X: `rows x n_x`, the measured inputs.
             y: `rows` or `rows x n_y`, the measured outputs.
             X_err: the error of X instead of `x_err`, in the same forms or one per row: `rows x n_x`, or covariances
-                `rows x n_x x n_x`. A pandas table is matched by its column names. A covariance of all rows is best
-                given as `1 x n_x x n_x`: `n_x x n_x` is refused where there are as many rows as features and both
-                could be meant. `eiv.estimated(...)` of any of these where their size is to be learned.
+                `rows x n_x x n_x`. A table is matched by its column names, and its row labels must be those of X. A
+                covariance of all rows is best given as `1 x n_x x n_x`: `n_x x n_x` is refused where there are as many
+                rows as features and both could be meant. `eiv.estimated(...)` of any of these where their size is to
+                be learned.
             y_err: the known part of the error of y, a standard deviation for each row (`rows` or `rows x n_y`), each of
                 several outputs, or all. A pandas table, or a mapping or Series with a value for each output, is matched
-                by the column names of y; rows are taken in their order. `y_noise_` is what comes on top of it.
+                by the column names of y; row labels must be those of X. `y_noise_` is what comes on top of it.
+            sample_weight: `rows`, how often each row counts: a row of weight 2 is fitted as if it stood in the table
+                twice, and one of weight 0 as if it were not there. The weights of all rows add up to the number of rows
+                that the fit believes to have. Weights are for counts of equal rows and for shares of a population; a
+                label that is known more precisely needs `y_err`.
 
         Returns:
             The fitted model.
@@ -238,6 +252,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
 
         Warns:
             SuspiciousErrorWarning: where an error may be right but hardly is; see `eiv.inputs.plausible`.
+            LostPrecisionWarning: where an offset or a few values far off leave no digits of a column; see
+                `eiv.inputs.rounding`.
             MissedCurveWarning: where labels of neighbouring rows agree far better than sigma_y says; see
                 `eiv.training.neighbours`. Not where `epochs` is given.
 
@@ -246,8 +262,10 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             >>> model = EiVRegressor(epochs=2).fit(X[:, None], y, X_err=0.1)
 
         """
-        table = self._check_table(X, y, X_err, y_err)
-        (self.model_,) = fit_models([self._spec()], [table])
+        with self._fitting():
+            table = self._check_table(X, y, X_err, y_err, sample_weight)
+            self._warn_of_rounding(table)
+            (self.model_,) = fit_models([self._spec()], [table])
         if self.epochs is None:  # a training that is cut short may leave the curve for later
             warn_of_missed_curves([self.model_], [table], stacklevel=2)
         return self
@@ -260,6 +278,10 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
     def predict(
         self, X: Any, *, X_err: Any = None, return_std: Literal[True], input_prior: Population = None
     ) -> tuple[Array, Array]: ...
+    @overload
+    def predict(
+        self, X: Any, *, X_err: Any = None, return_std: bool, input_prior: Population = None
+    ) -> Array | tuple[Array, Array]: ...
     def predict(
         self, X: Any, *, X_err: Any = None, return_std: bool = False, input_prior: Population = None
     ) -> Array | tuple[Array, Array]:
@@ -349,7 +371,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         """
         from sklearn.metrics import r2_score  # noqa: PLC0415  (slow to import)
 
-        return float(r2_score(y, self.predict(X, X_err=X_err), sample_weight=sample_weight))
+        return float(r2_score(plain("y", y), self.predict(X, X_err=X_err), sample_weight=sample_weight))
 
     @property
     def n_outputs_(self) -> int:
@@ -416,13 +438,18 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         tags.target_tags.multi_output = True
         return tags
 
-    def _check_table(self, X: Any, y: Any, X_err: Any, y_err: Any = None, *, is_part: bool = False) -> Table:
+    def _check_table(
+        self, X: Any, y: Any, X_err: Any, y_err: Any = None, sample_weight: Any = None, *, is_part: bool = False
+    ) -> Table:
         """Check the arguments and the training data, and note their names. The model counts as not fitted from here.
 
-        Whether errors are plausible is asked of the whole table once, not again of a part of it.
+        Rows of weight zero are left out. Whether errors are plausible is asked of the whole table once, not again of a
+        part of it.
         """
         self._check_arguments()
         self.__dict__.pop("model_", None)
+        v.check_same_labels(X, X_err=X_err, y_err=y_err)
+        X, y, y_err = plain("X", X), plain("y", y), plain("y_err", y_err)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
         v.check_numeric("y", y)
@@ -430,24 +457,52 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             X, y, validate_data, self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
         outputs = named(X, y, np.asarray, outputs, dtype=np.float64)
-        features = getattr(self, "feature_names_in_", None)
-        names = Names(
-            features=None if features is None else tuple(map(str, features)),
-            outputs=tuple(map(str, y.columns)) if hasattr(y, "columns") else None,
-            has_columns=outputs.ndim == 2,
-        )
-        outputs = outputs.reshape(len(x), -1)
-        constant = np.flatnonzero(np.ptp(outputs, axis=0) == 0)
+        output_names = tuple(map(str, y.columns)) if hasattr(y, "columns") else None
+        has_columns, outputs = outputs.ndim == 2, outputs.reshape(len(x), -1)
+        weights = v.check_weights(sample_weight, len(x))
+        counted = counting(weights)
+        labels = outputs[counted]
+        constant = np.flatnonzero(np.ptp(labels, axis=0) == 0)
         if len(constant):
-            which = f" in column {(names.outputs or range(len(constant) + constant[0]))[constant[0]]}"
-            raise ValueError(f"y is constant{which if outputs.shape[1] > 1 else ''}: there is nothing to fit.")
-        v.check_spread("X", x, features)
-        v.check_spread("y", outputs, names.outputs)
-        y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape, names.outputs)
-        errors, size_prior = self._errors_at_fit(x, X_err, is_part=is_part)
+            which = f" in column {(output_names or range(len(constant) + constant[0]))[constant[0]]}"
+            raise ValueError(f"y is constant{which if labels.shape[1] > 1 else ''}: there is nothing to fit.")
+        v.check_spread("y", labels, output_names)
+        y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape, output_names)[counted]
+        x, errors, names, size_prior = self._features_and_errors(x, X_err, weights, is_part=is_part)
         if y_errors is not None and not is_part:
-            check_plausible_labels(outputs, y_errors, names.outputs)
-        return Table(x, errors, outputs, y_errors, names, size_prior)
+            check_plausible_labels(labels, y_errors, output_names)
+            if self.standardise:
+                warn_of_scaled("y_err", labels, y_errors, output_names)
+        names = replace(names, outputs=output_names, has_columns=has_columns)
+        return Table(x, errors, labels, y_errors, names, above_zero(weights), size_prior)
+
+    def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, Array | None]:
+        """Labels, `rows x n_y`, NaN in rows without one, and their known errors."""
+        v.check_same_labels(X, y_err=y_err)
+        y, y_err = plain("y", y), plain("y_err", y_err)
+        v.check_same_rows(X=X, y=y)
+        v.check_numeric("y", y)
+        labels = named(X, y, np.asarray, y, dtype=np.float64)
+        n_outputs = self.n_outputs_
+        if labels.ndim not in (1, 2) or labels.reshape(len(labels), -1).shape[1] != n_outputs:
+            raise ValueError(
+                f"y must have shape (rows{f', {n_outputs}' if n_outputs > 1 else ''}), as in the fit, got "
+                f"{labels.shape}."
+            )
+        labels = labels.reshape(len(labels), n_outputs)
+        missing = np.isnan(labels)
+        if np.isinf(labels).any() or (missing.any(1) != missing.all(1)).any():
+            raise ValueError("y must hold finite numbers, or NaN for all outputs of a row whose label is not known.")
+        if y_err is not None:
+            return labels, v.check_y_err(y_err, labels.shape, self.model_.names.outputs)
+        if self.y_err_median_.any():
+            warnings.warn(
+                "The labels of the fit had known errors (y_err), but those of these rows are not given: they are taken "
+                "as zero. Give them with y_err, or y_err=0 for labels without such an error.",
+                LabelErrorWarning,
+                stacklevel=3,
+            )
+        return labels, None
 
     def _distribution(
         self,
@@ -464,10 +519,13 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         v.check_option("method", method, tuple(SAMPLERS))
         x, errors, index = self._check_rows(X, X_err)
+        v.check_same_labels(X, y_err=y_err)
+        y_err = plain("y_err", y_err)
         known = None if y_err is None else v.check_y_err(y_err, (len(x), self.n_outputs_), self.model_.names.outputs)
-        n_draws = self._draws_for(errors)
-        found = for_population(self.model_, input_prior).predict(
-            x, errors, known, n_draws=n_draws, method=method, keep_draws=keep_draws, budget=budget, index=index
-        )
+        n_draws = self._draws_for()
+        with own_defaults():
+            found = for_population(self.model_, input_prior).predict(
+                x, errors, known, n_draws=n_draws, method=method, keep_draws=keep_draws, budget=budget, index=index
+            )
         warn_of_unlike(self.model_, x, found, stacklevel=3)
         return found

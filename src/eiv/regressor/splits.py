@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing
 
 from eiv import validation as v
+from eiv.engine.ambient import own_defaults
 from eiv.inputs import EstimatedError
 from eiv.regressor.estimator import EiVRegressor
 from eiv.training.choosing import fit_models
@@ -30,6 +31,7 @@ def fit_splits(
     splits: Sequence[ArrayLike],
     X_err: Any = None,
     y_err: Any = None,
+    sample_weight: Any = None,
     *,
     on_progress: Callable[[float], None] | None = None,
 ) -> list[EiVRegressor]:
@@ -44,6 +46,7 @@ def fit_splits(
         splits: for each fit the positions of its rows.
         X_err: as for `EiVRegressor.fit`.
         y_err: as for `EiVRegressor.fit`.
+        sample_weight: as for `EiVRegressor.fit`, for all rows.
         on_progress: called with the share of the work that is done, at the end of epochs (on a GPU, some times a
             second).
 
@@ -60,7 +63,7 @@ def fit_splits(
     """
     if not isinstance(model, EiVRegressor):
         raise TypeError(f"model must be an EiVRegressor, got {type(model).__name__}.")
-    models, tables = _of_splits(model, X, y, splits, X_err, y_err)
+    models, tables = _of_splits(model, X, y, splits, (X_err, y_err, sample_weight))
     sizes, said = sorted({len(table.x) for table in tables}), set[type[Warning]]()
     for done, n_rows in enumerate(sizes):
         chosen = [i for i, table in enumerate(tables) if len(table.x) == n_rows]
@@ -69,7 +72,7 @@ def fit_splits(
             if on_progress is not None:
                 on_progress((done + share) / len(sizes))
 
-        with _one_warning_of_a_kind(said):
+        with _one_warning_of_a_kind(said), own_defaults():
             found = fit_models([models[i]._spec() for i in chosen], [tables[i] for i in chosen], report)  # noqa: SLF001
         for i, fitted_model in zip(chosen, found, strict=True):
             models[i].model_ = fitted_model
@@ -91,12 +94,18 @@ def _one_warning_of_a_kind(said: set[type[Warning]]) -> Iterator[None]:
 
 
 def _of_splits(
-    model: EiVRegressor, X: Any, y: Any, splits: Sequence[ArrayLike], X_err: Any, y_err: Any
+    model: EiVRegressor, X: Any, y: Any, splits: Sequence[ArrayLike], details: tuple[Any, Any, Any]
 ) -> tuple[list[EiVRegressor], list[Table]]:
-    """A copy of the model for each split, with a seed of its own, and its rows, checked."""
+    """A copy of the model for each split, with a seed of its own, and its rows, checked.
+
+    `details` are the errors of X, those of y and the weights of the rows.
+    """
+    X_err, y_err, sample_weight = details
     v.check_same_rows(X=X, y=y)
-    random = check_random_state(model.random_state)
+    random = v.check_random_state(model.random_state)
     whole = clone(model)._check_table(X, y, X_err, y_err)  # noqa: SLF001
+    model._warn_of_rounding(whole)  # noqa: SLF001
+    weights = v.check_weights(sample_weight, len(whole.x))
     per_row = X_err is not None and len(whole.x_err) > 1
     models, tables = [], []
     for split in splits:
@@ -108,9 +117,9 @@ def _of_splits(
         errors = whole.x_err[rows] if per_row else X_err
         if per_row and isinstance(X_err, EstimatedError):
             errors = replace(X_err, error=errors)
-        y_errors = None if whole.y_err is None else whole.y_err[rows]
+        y_errors, counts = (None if part is None else part[rows] for part in (whole.y_err, weights))
         own = clone(model).set_params(random_state=int(random.randint(2**31)))
         some_x, some_y = _safe_indexing(X, rows), _safe_indexing(y, rows)
-        tables.append(own._check_table(some_x, some_y, errors, y_errors, is_part=True))  # noqa: SLF001
+        tables.append(own._check_table(some_x, some_y, errors, y_errors, counts, is_part=True))  # noqa: SLF001
         models.append(own)
     return models, tables

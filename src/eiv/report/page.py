@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 import eiv
 from eiv.extras import needs
 from eiv.report import sections
+from eiv.report.classpage import class_sections, class_summary, class_title
 from eiv.report.contributions import Budget
 from eiv.report.curves import curves
+from eiv.report.joint import Joint, joint_section
 from eiv.report.labels import Comparison
 from eiv.report.pages import Cell, HtmlTable, Section, write_page
 from eiv.report.provenance import header_lines, held_out_scores, output_names, settings_of, words_on_factor
@@ -66,6 +68,9 @@ def write_model_page(
     """
     needs("A page", "jinja2", "matplotlib", extra="report")
     on_step("predicting")
+    if model.has_classes:
+        _write_class_page(path, model, header, sample, provenance)
+        return
     outputs, where = _outputs(model, header, sample)
     on_step("drawing")
     parts = _sections(model, outputs, sample, where, learned=_is_learned(header, sample))
@@ -82,6 +87,34 @@ def write_model_page(
     )
 
 
+def _write_class_page(
+    path: Path,
+    model: FittedModel,
+    header: Mapping[str, Any],
+    sample: Sample | None,
+    provenance: Sequence[tuple[str, str]],
+) -> None:
+    """The same for a model of classes."""
+    assert model.names.classes is not None
+    features = tuple(header["features"]["names"] or (f"x{j}" for j in range(model.n_features)))
+    parts = class_sections(model, features, sample)
+    notice = list(filter(None, [words_on_factor(header)]))
+    if sample is not None and sample.y is None:
+        notice.append(f"{sample.name} holds no classes, so the page has no calibration and no confusions.")
+    elif _is_learned(header, sample):
+        notice.append("The model was fitted to these rows: on new ones, calibration and confusions look worse.")
+    write_page(
+        path,
+        "model.html.j2",
+        title=class_title(header, [str(name) for name in model.names.classes.tolist()]),
+        version=eiv.__version__,
+        subject=_subject(sample),
+        summary=class_summary(header),
+        notice=" ".join(notice),
+        sections=[*parts, sections.training_section(model), _provenance(header, provenance)],
+    )
+
+
 def _sections(
     model: FittedModel, outputs: Sequence[Output], sample: Sample | None, where: str, *, learned: bool
 ) -> list[Section]:
@@ -94,6 +127,8 @@ def _sections(
             found.append(sections.residuals_section(output, output.labels))
         found.append(sections.budget_section(output, where))
         parts += found if len(outputs) == 1 else [_named(section, i, output.name) for section in found]
+    if len(outputs) > 1:
+        parts.append(joint_section(Joint.of(model, tuple(output.name for output in outputs), sample)))
     if sample is not None:
         parts.append(sections.ranges_section(outputs, sample, model))
     return [*parts, sections.training_section(model)]

@@ -12,6 +12,7 @@ from eiv.inputs import LearnedSizes
 from eiv.report.words import factor_sentence
 from eiv.training.settings import RECIPES
 
+_FORMS = {"array": "an array", "relative": "relative errors"}  # of settings; others are called by their type
 _SCORES = ("rows", "rmse", "spread", "coverage_95", "epistemic", "aleatoric", "total")
 
 
@@ -41,6 +42,9 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
         lines.append(
             ("data", f"{notes.get('data')}: {notes['rows']} rows, {left_out} left out, learned from {learned}")
         )
+    if isinstance(notes.get("weights"), dict):
+        weights = notes["weights"]
+        lines.append(("weights of the rows", f"column {weights.get('column')}, {_plain(weights.get('sum'))} in all"))
     lines += [
         ("networks", f"{header['n_networks']}, {_network(header['settings'])}{_shares(header)}"),
         (
@@ -51,6 +55,7 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("classes", ", ".join(map(str, classes["values"])))
         if classes
         else ("noise of the target", noise + _described(training)),
+        *_chosen(training),
         ("settings", _settings(settings_of(header))),
         ("seed", str(header["seed"] if given_seed is None else given_seed)),
     ]
@@ -65,6 +70,13 @@ def _described(training: Mapping[str, Any]) -> str:
     words = training.get("likelihood", "")
     v.check("the likelihood of its training", words, v.Constraint(lambda value: isinstance(value, str), "words"))
     return f" ({words})" if words else ""
+
+
+def _chosen(training: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """How the likelihood was chosen, where the data chose it."""
+    words = training.get("likelihood_choice", "")
+    v.check("the choice of its likelihood", words, v.Constraint(lambda value: isinstance(value, str), "words"))
+    return [("likelihood", words)] if words else []
 
 
 def words_on_factor(header: Mapping[str, Any]) -> str:
@@ -117,7 +129,7 @@ def _errors(content: dict[str, Any]) -> str:
 
 def _network(settings: Mapping[str, Any]) -> str:
     if settings["module"] is not None:
-        return f"of the module {settings['module']}, which has to be given to EiVRegressor.load again"
+        return f"of the module {settings['module']}, to be given again at load"
     if settings.get("network") == "cosine":
         return f"a layer of {settings['hidden_units']} cosines"
     return f"{settings['n_hidden']} hidden layers of {settings['hidden_units']} units"
@@ -141,4 +153,16 @@ def _settings(settings: Mapping[str, Any]) -> str:
     by_rows = [name for name, value in default.items() if value is None]
     elsewhere = {"random_state", "module", "hidden_units", "n_hidden", "n_networks", *by_rows}
     shown |= {name: value for name, value in settings.items() if value != default.get(name) and name not in elsewhere}
-    return ", ".join(f"{name}={'an array' if isinstance(value, dict) else value}" for name, value in shown.items())
+    return ", ".join(f"{name}={_shown(value)}" for name, value in shown.items())
+
+
+def _shown(value: Any) -> str:
+    """A setting in words, from its form in the file."""
+    if not isinstance(value, dict):
+        return str(value)
+    kind = value.get("type")
+    if kind == "own":
+        return f"{value.get('name')} (to be given again at load)"
+    if kind == "float":  # not a finite number
+        return str(value.get("value"))
+    return _FORMS.get(str(kind), f"a {str(kind).replace('_', ' ')}")

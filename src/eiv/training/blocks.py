@@ -6,19 +6,27 @@ from collections.abc import Iterator, Sequence
 
 import torch
 from numpy.random import SeedSequence
+from torch import Tensor
 
 from eiv.engine import memory
 from eiv.engine.batch import Batch
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import Purpose, Streams
 from eiv.inputs import Rows, ZetaDraws
+from eiv.inputs.zeta import take_rows
 from eiv.posteriors import WeightDraw, WeightPosterior
 
 
 class Blocks:
-    """The rows of an epoch in random order, several minibatches at a time, with the random numbers they need."""
+    """The rows of an epoch in random order, several minibatches at a time, with the random numbers they need.
+
+    An epoch has as many visits as there are rows. Each row is visited once. Rows with weights are visited in proportion
+    to these, the fraction of a visit by chance, so that the expected loss is that of the table in which each row is
+    repeated as often as its weight says.
+    """
 
     like: Batch  # the latest block
+    visits: Tensor  # the rows of the latest epoch in their order, S x N
 
     def __init__(
         self,
@@ -49,8 +57,9 @@ class Blocks:
 
     def epoch(self) -> Iterator[Batch]:
         """All rows, a block at a time."""
-        for rows in self._shuffle.permutations(self.n_rows).split(self.size, dim=1):
-            (taken, y, y_err), fresh = self.rows.take(rows), self._fresh(rows.shape[1])
+        self.visits = self._visits()
+        for rows in self.visits.split(self.size, dim=1):
+            (taken, y, y_err, _), fresh = self.rows.take(rows), self._fresh(rows.shape[1])
             with matmul_precision(y.device, "float32"):
                 zeta = taken.draw(self._noise[:, fresh]) if self.draws else taken.mean.unsqueeze(2)
             if self.posterior.shares_draws:
@@ -64,6 +73,21 @@ class Blocks:
             self.like = Batch(zeta, y, y_err, levels, draw)
             yield self.like
 
+    @property
+    def y_err(self) -> Tensor | None:
+        """The known errors of the labels that the latest epoch has visited, in some order."""
+        known = self.rows.y_err
+        return known if known is None or self.rows.weights is None else take_rows(known, self.visits)
+
+    def _visits(self) -> Tensor:
+        """The rows in the order in which an epoch visits them, `S x N`."""
+        order = self._shuffle.permutations(self.n_rows)
+        if self.rows.weights is None:
+            return order
+        chosen = by_weight(take_rows(self.rows.weights, order), self._shuffle.uniform(1))
+        visits = torch.take_along_dim(order, chosen, dim=1)
+        return torch.take_along_dim(visits, self._shuffle.permutations(self.n_rows), dim=1)  # copies lie together
+
     def _fresh(self, n_rows: int) -> slice:
         """Where the random numbers for `n_rows` rows stand that have not been used."""
         if self._used + n_rows > self._ahead:
@@ -76,3 +100,28 @@ class Blocks:
             self._used = 0
         self._used += n_rows
         return slice(self._used - n_rows, self._used)
+
+
+def by_weight(weights: Tensor, shift: Tensor) -> Tensor:
+    r"""As many places as there are weights, each as often as its weight says: `S x N` (systematic sampling).
+
+    .. math:: i_k = \min \Big\{ i : \sum_{j \le i} w_j > (k + u) \frac{W}{N} \Big\}, \qquad k = 0 \dots N - 1
+
+    A place comes up N w / W times on average, and never a whole time more or less often than that.
+
+    Args:
+        weights: w, `S x N`.
+        shift: u, `S x 1`, uniform between 0 and 1.
+
+    Returns:
+        The places in rising order, `S x N`.
+
+    Examples:
+        >>> by_weight(torch.tensor([[2.0, 1.0, 1.0]]), torch.tensor([[0.3]]))
+        tensor([[0, 0, 2]])
+
+    """
+    ends = weights.double().cumsum(1)
+    n = weights.shape[1]
+    at = (torch.arange(n, dtype=ends.dtype, device=ends.device) + shift.double()) * (ends[:, -1:] / n)
+    return torch.searchsorted(ends, at, right=True).clamp_max(n - 1)

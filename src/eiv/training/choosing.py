@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -12,11 +13,11 @@ from numpy.typing import NDArray
 
 from eiv.engine.workers import run_tasks
 from eiv.inputs.plausible import SuspiciousErrorWarning
-from eiv.metrics import rmse
 from eiv.model import FittedModel
+from eiv.scaling import mean_and_spread
 from eiv.training.fitting import Spec, Table, Trial, device_of, fit_stack
 from eiv.training.progress import Progress, part_of
-from eiv.training.settings import settings_for
+from eiv.training.settings import AUTO, settings_for
 from eiv.training.sizes import check_can_learn, fit_with_sizes
 
 _MOST_ROWS = 3000  # that cosines learn from; of a larger table they are taken where they do better than layers
@@ -25,6 +26,8 @@ _MOST_HELD_OUT, _HELD_OUT = 1000, 0.1  # rows that a trial is decided by
 _VERY_STRONG = 5.0  # nats: evidence by Kass and Raftery, Journal of the American Statistical Association 90 (1995) 773
 _NO_FARTHER = 1.02  # times the RMSE of another network, which is what the goals of docs/tables.md allow
 _CLEARLY, _SURE = 0.02, 2.0  # nats per label that ignoring errors has to gain, as intervals 2 % narrower do; sigmas
+_COMPARED, _FOLDS = ("normal", "student_t", "varying"), 3  # likelihoods that the data choose among, and folds
+_FEWEST_COMPARED = 60  # rows, so that 20 are held out at a time
 _FACTORS, _BETWEEN = (0.5, 0.0), (0.25,)  # of the stated errors, that they are compared with; and if these do better
 
 Array = NDArray[np.float64]
@@ -32,6 +35,9 @@ Array = NDArray[np.float64]
 
 def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Progress = None) -> list[FittedModel]:
     """Fit models of one kind, on as many rows each, and choose what their arguments leave open."""
+    if specs[0].arguments.get("likelihood") == AUTO:
+        parts = [part_of(on_progress, i, len(specs)) for i in range(len(specs))]
+        return [_with_best_likelihood(*each) for each in zip(specs, tables, parts, strict=True)]
     n_noisy = max(table.n_noisy for table in tables)
     settings = settings_for(specs[0].arguments, len(tables[0].x), n_noisy)
     if tables[0].size_prior is not None:
@@ -51,6 +57,39 @@ def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Prog
     if words := [words for _, words in found if words]:
         _warn(words[-1])  # which is that of all rows, where the others have some of them
     return [model for model, _ in found]
+
+
+def _with_best_likelihood(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
+    """The model with normal noise, or with that which makes labels clearly more probable, held out fold by fold.
+
+    Each fit is the one that the arguments ask for, so that networks may differ with the likelihood.
+    """
+    words, best = "normal noise, since there are too few rows to compare it with others", "normal"
+    if len(table.x) >= _FEWEST_COMPARED:
+        plain, *others = (_of_folds(spec, table, name, part_of(on_progress, i, 4)) for i, name in enumerate(_COMPARED))
+        gains = {name: score.gain_over(plain) for name, score in zip(_COMPARED[1:], others, strict=True)}
+        clear = {name: gain for name, (gain, error) in gains.items() if gain - _SURE * error > _CLEARLY}
+        best = max(clear, key=lambda name: clear[name], default="normal")
+        listed = ", ".join(f"{name} {gain:+.3f} ± {error:.3f}" for name, (gain, error) in gains.items())
+        words = f"{best}, by the log density of held-out labels against normal noise, in nats per label: {listed}"
+    (model,) = fit_models([spec.given(likelihood=best)], [table], part_of(on_progress, 3, 4))
+    return replace(model, record=replace(model.record, likelihood_choice=words))
+
+
+def _of_folds(spec: Spec, table: Table, likelihood: str, on_progress: Progress) -> Score:
+    """The score of a likelihood on each of three folds by models of the other two; of a large table on some rows."""
+    order = np.random.default_rng(spec.seed).permutation(len(table.x))[: _MOST_ROWS // _FOLDS * _FOLDS]
+    folds = order[: len(order) // _FOLDS * _FOLDS].reshape(_FOLDS, -1)
+    learned = [table.take(np.delete(folds, fold, axis=0).ravel()) for fold in range(_FOLDS)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit of all rows will say it
+        models = fit_models([spec.given(likelihood=likelihood)] * _FOLDS, learned, on_progress)
+    scores = [_score(model, table.take(fold)) for model, fold in zip(models, folds, strict=True)]
+    return Score(
+        np.concatenate([each.log_densities for each in scores]),
+        float(np.sqrt(np.mean([each.rmse**2 for each in scores]))),
+        None if table.weights is None else table.weights[folds.ravel()],
+    )
 
 
 def _by_trial(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
@@ -82,36 +121,44 @@ def _by_trial(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
     if factor and asked in (None, "auto"):
         ignoring = layers(3, 0.0)
         of_ignoring = _score(ignoring, held_out)
-        gain = of_ignoring.log_densities - score.log_densities
-        is_clear = gain.mean() - _SURE * gain.std() / len(gain) ** 0.5 > _CLEARLY
-        if is_clear and of_ignoring.is_better(score):
-            why = f"labels of held-out rows are more probable with these {_size(0.0)}, each by {gain.mean():.0%}"
+        gain, error = of_ignoring.gain_over(score)
+        if gain - _SURE * error > _CLEARLY and of_ignoring.is_better(score):
+            why = f"labels of held-out rows are more probable with these {_size(0.0)}, each by {gain:.0%}"
             _warn(_words_on_errors(why))
             return ignoring
     return best
 
 
-class _Score(NamedTuple):
+class Score(NamedTuple):
     """How well a model predicts labels that it has not seen."""
 
     log_densities: Array
     rmse: float
+    weights: Array | None = None
 
-    def is_better(self, than: _Score) -> bool:
+    def gain_over(self, other: Score) -> tuple[float, float]:
+        """How much more probable labels are than under another model, in nats each, and the standard error of that."""
+        gains = (self.log_densities - other.log_densities).reshape(len(self.log_densities), -1).mean(1)
+        mean, spread = mean_and_spread(gains, self.weights)
+        size = len(gains) if self.weights is None else self.weights.sum()
+        return float(mean), float(spread / size**0.5)
+
+    def is_better(self, than: Score) -> bool:
         """Whether labels are more probable, and their predictions no farther off.
 
         A density may rise because rare labels far off are hidden in wide intervals.
         """
-        return bool(self.log_densities.mean() > than.log_densities.mean()) and self.rmse <= _NO_FARTHER * than.rmse
+        return self.gain_over(than)[0] > 0 and self.rmse <= _NO_FARTHER * than.rmse
 
 
-def _score(model: FittedModel, table: Table) -> _Score:
+def _score(model: FittedModel, table: Table) -> Score:
     """The score of a model, by the means and uncertainties of its predictions. Errors are in spreads of the labels."""
     found = model.predict(table.x, table.x_err, table.y_err, keep_draws=False)
     y, scale = table.y if model.names.has_columns else table.y[:, 0], model.y_scaler.scale
     assert found.labels is not None
     densities = found.labels.moment_log_density(found.mean, found.std, y)
-    return _Score(densities, rmse(y / scale, found.mean / scale))
+    squares = np.square((y - found.mean) / scale).reshape(len(y), -1).mean(1)
+    return Score(densities, float(np.sqrt(np.average(squares, weights=table.weights))), table.weights)
 
 
 def _borne_out(spec: Spec, table: Table, model: FittedModel) -> tuple[FittedModel, str]:

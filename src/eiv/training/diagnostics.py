@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from eiv.engine import memory
+from eiv.engine.pooling import row_mean
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.stable import log_mean_exp
 from eiv.engine.streams import Streams
@@ -110,13 +111,13 @@ def zeta_diagnostics(
     n_chosen = min(n_rows, max(_FEWEST_ROWS, min(_MOST_ROWS, 3 * n_rows // _REPEATS)))
     chosen = torch.linspace(0, n_rows - 1, n_chosen, dtype=torch.float64, device=y.device).long()
     size = max(1, memory.TRAINING_PASS // (posterior.stack.width * _REPEATS * draws.n_zeta))
-    found = []
+    found, counts = [], None if rows.weights is None else rows.weights[:, chosen]
     for some in chosen.split(size):
         taken, theta = rows.take(some.expand(len(y), -1)), posterior.draw_as_in_training(streams, len(some))
         density = partial(_density, posterior, taken, theta, likelihood)
         measure = _of_repeats if draws.quadrature(y.dtype) is None else _of_nodes
         found.append(torch.stack(measure(density, rows.inputs, draws, streams, len(some))))
-    ess, gap = torch.cat(found, dim=2).mean(2)
+    ess, gap = (row_mean(each, counts) for each in torch.cat(found, dim=2))
     return ZetaDiagnostics(ess, gap)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -36,10 +36,10 @@ from eiv.inputs.rows import stack_rows
 from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
 from eiv.model import FittedModel, Names, Record, standardised_zetas
 from eiv.networks import CosineNetwork, NetworkStack, paper_network
-from eiv.networks.mlp import fast_stack
+from eiv.networks.fast import fast_stack
 from eiv.posteriors import FAMILIES, WeightPosterior
 from eiv.posteriors.base import one_or_each
-from eiv.scaling import Scaler
+from eiv.scaling import Scaler, mean_and_spread
 from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
 from eiv.training.evidence import MEMBERS, Fitted, Found, KernelSearch, fit_by_evidence, n_rounds
 from eiv.training.loop import Schedule, TrainingResult, train
@@ -66,6 +66,7 @@ class Table:
         y: `rows x n_y`.
         y_err: the same shape, or None.
         names: of features and outputs.
+        weights: `rows`, above zero, how often each row counts; None where each counts once.
         size_prior: what is believed of the size of the errors of X, where that is to be learned.
 
     """
@@ -75,13 +76,13 @@ class Table:
     y: Array
     y_err: Array | None = None
     names: Names = field(default_factory=Names)
+    weights: Array | None = None
     size_prior: SizePrior | None = None
 
     @property
     def x_spread(self) -> Array:
         """`n_x`, the standard deviation of each feature."""
-        spread: Array = self.x.std(0)
-        return spread
+        return mean_and_spread(self.x, self.weights)[1]
 
     @property
     def n_noisy(self) -> int:
@@ -95,8 +96,8 @@ class Table:
     def take(self, rows: NDArray[np.intp]) -> Table:
         """Some of the rows."""
         x_err = self.x_err if len(self.x_err) == 1 else self.x_err[rows]
-        y_err = None if self.y_err is None else self.y_err[rows]
-        return replace(self, x=self.x[rows], x_err=x_err, y=self.y[rows], y_err=y_err)
+        y_err, weights = (None if part is None else part[rows] for part in (self.y_err, self.weights))
+        return replace(self, x=self.x[rows], x_err=x_err, y=self.y[rows], y_err=y_err, weights=weights)
 
 
 @dataclass(frozen=True)
@@ -131,17 +132,14 @@ class _Member:
 
     @classmethod
     def of(cls, spec: Spec, settings: Settings, table: Table, prior: InputPrior) -> _Member:
-        kind = likelihood_of(settings)
-        x_scaler = _scaler(table.x, settings.standardise)
-        y_scaler = _scaler(table.y, settings.standardise and kind.has_units, kind.has_tails)
+        x_scaler, y_scaler = scalers_of(settings, table)
         device, dtype = device_of(settings.device), DTYPES[settings.dtype]
         errors = times(table.x_err, settings.x_err_factor)
         zetas = standardised_zetas(prior, x_scaler, table.x, errors).to(device, dtype)
         y = torch.from_numpy((table.y - y_scaler.shift) / y_scaler.scale).to(device, dtype)
-        known = None
-        if table.y_err is not None:
-            known = torch.from_numpy(table.y_err / y_scaler.scale).to(device, dtype)
-        return cls(spec, settings, table, prior, x_scaler, y_scaler, Rows(zetas, y, known))
+        known = None if table.y_err is None else torch.from_numpy(table.y_err / y_scaler.scale).to(device, dtype)
+        weights = None if table.weights is None else torch.from_numpy(table.weights).to(device, dtype)
+        return cls(spec, settings, table, prior, x_scaler, y_scaler, Rows(zetas, y, known, weights))
 
     @property
     def seeds(self) -> list[SeedSequence]:
@@ -154,7 +152,8 @@ class _Member:
         if not isinstance(learned, LearnedPrior) or not isinstance(self.prior, MixturePrior):
             return []
         errors = times(self.table.x_err, self.settings.x_err_factor)
-        priors = learned.halves(self.prior, torch.tensor(self.table.x), torch.tensor(errors), MEMBERS)
+        x, x_err, weights = _as_tensors(replace(self.table, x_err=errors))
+        priors = learned.halves(self.prior, x, x_err, MEMBERS, weights)
         return [standardised_zetas(prior, self.x_scaler, self.table.x, errors) for prior in priors]
 
     def fitted(self, posterior: WeightPosterior, likelihood: Likelihood, losses: Tensor) -> FittedModel:
@@ -244,12 +243,18 @@ def fit_stack(
 
 
 def _check_one_kind(chosen: Sequence[Settings]) -> None:
-    """Refuse models that differ in what their networks have in common; objects of the user's own are not compared."""
+    """Refuse models that differ in what their networks have in common; of the user's own objects the class counts."""
     first = vars(chosen[0])
     for name, value in ((name, value) for other in chosen[1:] for name, value in vars(other).items()):
         known = name == "y_noise" and all(isinstance(each, int | float) for each in (value, first[name]))
-        if name not in _OWN and not known and isinstance(value, _PLAIN) and value != first[name]:
+        same = value == first[name] if isinstance(value, _PLAIN) else _kind(value) is _kind(first[name])
+        if name not in _OWN and not known and not same:
             raise ValueError(f"{name} must be the same for all models of a stack, got {first[name]!r} and {value!r}.")
+
+
+def _kind(value: object) -> object:
+    """A class, or that of an object; an estimator that is cloned has copies of its objects."""
+    return value if isinstance(value, type) else type(value)
 
 
 def _fit_by_evidence(
@@ -286,7 +291,10 @@ def _fit_by_evidence(
         y_noise = torch.cat([each.y_noise for each in (first, *others)]).to(member.rows.y.dtype)
         courses = _side_by_side([each.course for each in (first, *others)]).repeat_interleave(MEMBERS, dim=1)
         joined = first.posterior.join([each.posterior for each in others])
-        model = member.fitted(joined, new_likelihood(member.settings, y_noise), courses)
+        rows, seeds = stack_rows([member.rows] * len(y_noise)), network_seeds(member.spec.seed, len(y_noise))
+        streams = Streams.of(seeds, Purpose.FINISH, device, member.rows.y.dtype)
+        fitted = new_likelihood(member.settings, y_noise).finished(joined, rows, None, streams)
+        model = member.fitted(joined, fitted, courses)
         weights = np.concatenate([each.shares for each in (first, *others)])
         record = replace(model.record, evidence=first.evidence)
         models.append(replace(model, weights=weights / weights.sum(), record=record))
@@ -334,7 +342,7 @@ class Trial(NamedTuple):
         rows = self.search.rows.cpu().numpy()
         some = self.table.take(rows)
         found: Tensor = self.prior.log_density(torch.tensor(some.x), torch.tensor(some.x_err))  # type: ignore[attr-defined]
-        return float(found.sum())
+        return float(found.sum() if some.weights is None else found @ torch.tensor(some.weights))
 
 
 def _number(seed: SeedSequence) -> int:
@@ -421,17 +429,9 @@ def likelihood_of(settings: Settings) -> type[Likelihood]:
 
 def _schedule(settings: Settings, likelihood: Likelihood, n_rows: int) -> Schedule:
     judges = not likelihood.is_fixed or likelihood.splits_error
-    return Schedule(
-        epochs=settings.epochs,
-        batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
-        learning_rate_decay=settings.learning_rate_decay,
-        n_zeta=settings.n_zeta,
-        renew_every=settings.y_noise_every,
-        precision=settings.precision,
-        zeta_draws=settings.zeta_draws,
-        held_out=_n_held_out(settings.held_out, n_rows) if judges else 0,
-    )
+    shared: dict[str, Any] = {each.name: vars(settings).get(each.name) for each in fields(Schedule)}
+    held_out = _n_held_out(settings.held_out, n_rows) if judges else 0
+    return Schedule(**(shared | {"renew_every": settings.y_noise_every, "held_out": held_out}))
 
 
 def _draws(settings: Settings, inputs: ZetaPosterior) -> ZetaDraws:
@@ -483,10 +483,17 @@ def family_of(settings: Settings) -> type[WeightPosterior]:
     return family
 
 
-def _scaler(values: Array, standardise: bool, has_tails: bool = False) -> Scaler:
+def scalers_of(settings: Settings, table: Table) -> tuple[Scaler, Scaler]:
+    """What standardises X, and what standardises y."""
+    kind = likelihood_of(settings)
+    x_scaler = _scaler(table.x, table.weights, settings.standardise)
+    return x_scaler, _scaler(table.y, table.weights, settings.standardise and kind.has_units, kind.has_tails)
+
+
+def _scaler(values: Array, weights: Array | None, standardise: bool, has_tails: bool = False) -> Scaler:
     if not standardise:
         return Scaler.identity(values.shape[1])
-    return Scaler.fit_middle(values) if has_tails else Scaler.fit(values)
+    return (Scaler.fit_middle if has_tails else Scaler.fit)(values, weights)
 
 
 def input_prior_of(prior: object, error_model: str) -> InputPrior | LearnedPrior:
@@ -506,7 +513,7 @@ def input_prior_of(prior: object, error_model: str) -> InputPrior | LearnedPrior
 def _fitted_priors(settings: Sequence[Settings], tables: Sequence[Table]) -> list[InputPrior]:
     """The input priors of the models, learned once for each table, side by side on the cores: products are small."""
     keys = [
-        (id(each.input_prior), each.error_model, table.x.tobytes(), table.x_err.tobytes())
+        (id(each.input_prior), each.error_model, *(part.tobytes() for part in (table.x, table.x_err, *_weights(table))))
         for each, table in zip(settings, tables, strict=True)
     ]
     tasks = {
@@ -523,11 +530,21 @@ def _fitted_prior(prior: InputPrior | LearnedPrior, table: Table) -> InputPrior:
         return prior
     if not table.x_err.any():
         return FlatPrior()
-    learn = prior.fit
+    x, x_err, weights = _as_tensors(table)
     if isinstance(prior, LearnedPrior) and type(prior).fit is LearnedPrior.fit:
-        learn = prior.learn  # the estimator has looked at the errors
-    fitted: InputPrior = learn(torch.tensor(table.x), torch.tensor(table.x_err))  # a pandas table is read-only
+        return prior.learn(x, x_err, weights)  # the estimator has looked at the errors
+    fitted: InputPrior = prior.fit(x, x_err)
     return fitted
+
+
+def _as_tensors(table: Table) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Inputs, errors and weights as what priors are learned from; copies, since a pandas table is read-only."""
+    weights = None if table.weights is None else torch.tensor(table.weights)
+    return torch.tensor(table.x), torch.tensor(table.x_err), weights
+
+
+def _weights(table: Table) -> list[Array]:
+    return [] if table.weights is None else [table.weights]
 
 
 def device_of(device: str) -> torch.device:

@@ -18,7 +18,7 @@ from eiv.likelihoods import Likelihood
 from eiv.posteriors import WeightPosterior
 from eiv.training.blocks import Blocks
 from eiv.training.progress import Report
-from eiv.training.steps import step_for
+from eiv.training.steps import Counts, step_for
 
 __all__ = ["Schedule", "TrainingDivergedError", "TrainingResult", "train"]
 
@@ -121,7 +121,8 @@ def train(
     .. math:: \phi \leftarrow \mathrm{Adam}\big(\nabla_\phi \mathcal{L}^{M.C.}(\phi)\big), \qquad
               \sigma_y \leftarrow \mathrm{RMSE}(y, m(x)) \ \text{every } n \text{ epochs}
 
-    Every network visits each of its own rows once an epoch, in an order of its own.
+    Every network visits each of its own rows once an epoch, in an order of its own; rows with weights in proportion to
+    these.
 
     Args:
         posterior: q_phi of S networks; its parameters are moved.
@@ -174,7 +175,7 @@ def _train(
     noise_streams = Streams.of(seeds, Purpose.Y_NOISE, y.device, y.dtype)
     losses, epoch_loss = y.new_zeros(schedule.epochs, len(y)), y.new_zeros(len(y))
     posterior.begin(Streams.of(seeds, Purpose.BEGIN, y.device, y.dtype))
-    step = step_for(posterior, likelihood, schedule.learning_rate, n_rows)
+    step = step_for(posterior, likelihood, schedule.learning_rate, Counts(n_rows, learned.size))
     step.quadrature = None if draws is None else draws.quadrature(y.dtype, y.device)
 
     def run_block(tensors: Sequence[Tensor]) -> None:
@@ -189,7 +190,7 @@ def _train(
                 raise InterruptedError("Training was stopped.")
             step.set_rate(schedule.rate_at((epoch - 1 + part * blocks.size / n_rows) / schedule.epochs))
             replay(block.tensors)
-        losses[epoch - 1] = epoch_loss + step.rest_of_loss(learned.y_err)
+        losses[epoch - 1] = epoch_loss + step.rest_of_loss(blocks.y_err)
         update = not likelihood.is_fixed and schedule.renews(epoch)
         look = update or epoch == schedule.epochs or y.device.type == "cpu"
         look = look or time.perf_counter() - looked > _SECONDS_UNSEEN
@@ -209,6 +210,7 @@ def _train(
     streams = Streams.of(seeds, Purpose.FINISH, y.device, y.dtype)
     with matmul_precision(y.device, schedule.precision):
         fitted = _finish(posterior, learned, judged, likelihood, draws, streams)
+        fitted = fitted.finished(posterior, learned, draws, streams)
         # The last steps show in no loss: look at what the networks make of some of their rows.
         few = _squared_outputs(posterior, learned.inputs.rows(0, _LAST_LOOK), noise_streams)
     _stop_if_diverged(few.sum().expand(schedule.epochs, 1), schedule)

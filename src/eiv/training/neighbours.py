@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from eiv.model import FittedModel
+from eiv.scaling import mean_and_spread
 from eiv.training.fitting import Table
 
 __all__ = ["MissedCurveWarning", "NeighbourTest"]
@@ -69,19 +70,24 @@ class NeighbourTest:
     error: float
 
     @classmethod
-    def of(cls, x: Array, y: Array) -> NeighbourTest:
-        """The test of rows `rows x n_x` with labels `rows`, evenly chosen of many."""
+    def of(cls, x: Array, y: Array, weights: Array | None = None) -> NeighbourTest:
+        """The test of rows `rows x n_x` with labels `rows`, evenly chosen of many.
+
+        With weights, `rows`, the pair of a row counts as often as its weight says, in D and in L.
+        """
         rows = np.linspace(0, len(x) - 1, min(_MOST_ROWS, len(x))).round().astype(int)
-        nearest, values, n = _nearest(x[rows]), y[rows], len(rows)
-        weights = np.zeros((n, n))
-        weights[np.arange(n), nearest] = 1
-        weights += weights.T
-        degrees = weights.sum(1)
-        trace = np.square(degrees).sum() + np.square(weights).sum()
-        unit = (values - values.mean()) / (values.std() or 1.0)
-        excess = max(0.0, float(np.mean(unit**4)) - 3)
-        variance = (2 * trace + excess * np.square(degrees).sum()) / (4 * n**2)
-        difference = math.sqrt(float(np.mean((values - values[nearest]) ** 2)) / 2)
+        nearest, values = _nearest(x[rows]), y[rows]
+        counts = np.ones(len(rows)) if weights is None else weights[rows]
+        edges = np.zeros((len(rows), len(rows)))
+        edges[np.arange(len(rows)), nearest] = counts
+        edges += edges.T
+        degrees = edges.sum(1)
+        trace = np.square(degrees).sum() + np.square(edges).sum()
+        mean, spread = mean_and_spread(values, weights if weights is None else counts)
+        unit = (values - mean) / (spread or 1.0)
+        excess = max(0.0, float(np.average(unit**4, weights=counts)) - 3)
+        variance = (2 * trace + excess * np.square(degrees).sum()) / (4 * counts.sum() ** 2)
+        difference = math.sqrt(float(np.average((values - values[nearest]) ** 2, weights=counts)) / 2)
         return cls(difference, math.sqrt(variance))
 
     def contradicts(self, noise: float) -> bool:
@@ -99,7 +105,7 @@ def warn_of_missed_curves(models: Sequence[FittedModel], tables: Sequence[Table]
         (noise / (test.difference or math.inf), _words(model, output, noise, test))
         for model, table in zip(models, tables, strict=True)
         for output, noise in enumerate(_claimed(model, table))
-        if (test := NeighbourTest.of(table.x, table.y[:, output])).contradicts(noise)
+        if (test := NeighbourTest.of(table.x, table.y[:, output], table.weights)).contradicts(noise)
     ]
     if found:
         warnings.warn(max(found)[1], MissedCurveWarning, stacklevel=stacklevel + 1)
@@ -107,7 +113,7 @@ def warn_of_missed_curves(models: Sequence[FittedModel], tables: Sequence[Table]
 
 def _claimed(model: FittedModel, table: Table) -> list[float]:
     """How far labels scatter about f by the model: sigma_y and the known errors of each output."""
-    known = 0.0 if table.y_err is None else np.mean(table.y_err**2, axis=0)
+    known = 0.0 if table.y_err is None else np.average(table.y_err**2, axis=0, weights=table.weights)
     return [float(noise) for noise in np.sqrt(model.y_noise**2 + known)]
 
 

@@ -44,7 +44,7 @@ def bound(
     return log_mean_exp(terms, dim=-1).mean(-1)
 
 
-def loss(negative_bound: Tensor, kl: Tensor, n_rows: int) -> Tensor:
+def loss(negative_bound: Tensor, kl: Tensor, n_rows: int | Tensor) -> Tensor:
     r"""Equation (mcloss): what one optimisation step of Algorithm 1 lowers.
 
     .. math:: \mathcal{L}^{M.C.}(\phi) = -\mathrm{bound} + \frac1N D_{KL}(q_\phi(\theta) \| \pi(\theta))
@@ -52,7 +52,7 @@ def loss(negative_bound: Tensor, kl: Tensor, n_rows: int) -> Tensor:
     Args:
         negative_bound: `S`, minus the `bound` of a minibatch.
         kl: `S`, the divergence of each network's weight posterior from the prior.
-        n_rows: N, the rows of the training data (not of the minibatch).
+        n_rows: N, the rows of the training data (not of the minibatch); of weighted rows the sum of their weights, `S`.
 
     Returns:
         `S`, one value per network.

@@ -12,7 +12,7 @@ from torch import nn
 
 from eiv import validation as v
 from eiv.engine.products import PRECISIONS
-from eiv.inputs import ZETA_DRAWS
+from eiv.inputs import PRIORS, ZETA_DRAWS
 from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
 from eiv.posteriors import FAMILIES, WeightPosterior
 
@@ -24,10 +24,29 @@ _FAMILY = v.Constraint(
     lambda value: isinstance(value, type) and issubclass(value, WeightPosterior),
     "a subclass of eiv.posteriors.WeightPosterior",
 )
+AUTO = "auto"  # the data decide
 _LIKELIHOOD = v.Constraint(
     lambda value: isinstance(value, type) and issubclass(value, Likelihood), "a subclass of eiv.likelihoods.Likelihood"
 )
 _RULE = v.Constraint(lambda value: isinstance(value, NoiseRule), "an eiv.likelihoods.NoiseRule")
+_PRIOR = v.Constraint(
+    lambda value: not isinstance(value, type) and (hasattr(value, "posterior") or hasattr(value, "fit")),
+    "an input prior such as eiv.NormalPrior(std=1.0)",
+)
+_MODULE = v.Constraint(
+    lambda value: value is None or (callable(value) and not isinstance(value, nn.Module)),
+    "a callable (n_inputs, n_outputs) -> torch.nn.Module, or None (a network of fixed shape: module=lambda n_inputs, "
+    "n_outputs: ...)",
+)
+_DEVICE = v.Constraint(lambda value: value == "auto" or _is_device(value), "'auto', 'cpu', 'cuda' or 'cuda:N'")
+
+
+def _is_device(value: Any) -> bool:
+    """Whether torch knows such a device, and it is a CPU or a GPU."""
+    try:
+        return torch.device(value).type in ("cpu", "cuda")
+    except (RuntimeError, TypeError):
+        return False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +109,7 @@ class Settings:
         "classical",
     )
     input_prior: Any = of_recipe(
-        v.anything("an input prior"),
+        v.either(v.option(*PRIORS), _PRIOR),
         "what is believed of the true input before x is seen: a name of `eiv.inputs.PRIORS`, such as "
         '"mixture" (the default: a Gaussian mixture learned from X and its errors) and "flat" (the paper, '
         "Lemma 1); or an object such as `eiv.NormalPrior(std, mean)`, `eiv.MixturePrior` or `eiv.LearnedPrior`.",
@@ -125,7 +144,7 @@ class Settings:
         default="linearised_laplace",
     )
     module: Callable[[int, int], nn.Module] | None = fixed(
-        v.anything("a callable"),
+        _MODULE,
         "a callable `(n_inputs, n_outputs) -> torch.nn.Module`, with dropout layers of its own for the "
         "dropout families, or None for the paper's network.",
         None,
@@ -184,7 +203,7 @@ class Settings:
         default=0.001,
     )
     learning_rate_decay: float = of_recipe(
-        v.real(0, below=1.0001),
+        v.real(0, maximum=1),
         "the share of the training, at its end, over which the step size falls linearly to zero; 0 leaves it "
         "as it is; 0.6 by default.",
         paper=0.0,
@@ -199,9 +218,11 @@ class Settings:
         default="likelihood",
     )
     likelihood: Any = of_recipe(
-        v.either(v.option(*LIKELIHOODS), _LIKELIHOOD),
+        v.either(v.option(*LIKELIHOODS, AUTO), _LIKELIHOOD),
         'how labels scatter about f: a name of `eiv.likelihoods.LIKELIHOODS`, such as "normal" (the paper, and '
-        "the default), or a subclass of `eiv.likelihoods.Likelihood` of your own; `docs/noise.md` says which one when.",
+        "the default), or a subclass of `eiv.likelihoods.Likelihood` of your own; `docs/noise.md` says which one when. "
+        "The word auto compares them on held-out rows, and takes another than normal noise where that is clearly "
+        "better.",
         paper="normal",
         default="normal",
     )
@@ -231,7 +252,7 @@ class Settings:
     n_zeta: int | None = of_recipe(
         v.integer(1, 10**4),
         "L, draws of the true input per row in training. A prediction takes as many for each of its blocks, "
-        "five at most.",
+        "two at least and five at most.",
         paper=5,
         default=None,
     )
@@ -252,7 +273,7 @@ class Settings:
         True,
     )
     device: str = fixed(
-        v.anything("a device"),
+        _DEVICE,
         '"auto" (a GPU where there is one), "cpu", "cuda" or "cuda:N".',
         "auto",
     )
@@ -347,8 +368,9 @@ def settings_for(arguments: Mapping[str, Any], n_rows: int, n_noisy: int = 0) ->
     if settings["network"] == "auto":
         noisy = 0 < n_noisy <= _MOST_NOISY and not _of_steps(arguments) and "hidden_units" not in given
         settings["network"] = "cosine" if noisy else "paper"
-    if settings["x_err_factor"] == "auto":
-        settings["x_err_factor"] = 1.0
+    for name, plain in (("x_err_factor", 1.0), ("likelihood", "normal")):
+        if settings[name] == AUTO:  # `eiv.training.choosing` compares others with it
+            settings[name] = plain
     return Settings(**_by_rows(settings, n_rows))
 
 
@@ -359,6 +381,12 @@ def check_kind(arguments: Mapping[str, Any]) -> None:
         raise ValueError(
             f"{name}: {arguments[name]!r} has no meaning for network='cosine', which is fitted without steps. Leave it "
             "out, or choose network='paper'."
+        )
+    y_noise = RECIPES[arguments["recipe"]]["y_noise"] if arguments.get("y_noise") is None else arguments["y_noise"]
+    if arguments.get("likelihood") == AUTO and y_noise != "likelihood":
+        raise ValueError(
+            f"likelihood: 'auto' compares likelihoods that find their noise by the bound, but y_noise is {y_noise!r}. "
+            "Take y_noise='likelihood', or choose a likelihood."
         )
 
 

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from eiv.engine.batch import Batch
+from eiv.engine.mlp import MLPStack
 from eiv.engine.optim import FlatAdam
+from eiv.engine.passes import evaluate_by_hand
 from eiv.engine.quadrature import Quadrature
 from eiv.likelihoods import Likelihood
-from eiv.networks.mlp import MLPStack
 from eiv.posteriors import WeightPosterior
 from eiv.posteriors.base import sum_of_squares
 from eiv.training.objective import bound, loss
-from eiv.training.passes import evaluate_by_hand
 
 _ROUNDING = 1e-3  # of gradients, as a share of their length: above rounding errors in float32
+
+
+class Counts(NamedTuple):
+    """How many rows an epoch visits, and how many the table counts for, which the prior of the weights is shared by.
+
+    The two differ for weighted rows: `n_rows`, `S`, is the sum of their weights.
+    """
+
+    n_visits: int
+    n_rows: int | Tensor
 
 
 class Step:
@@ -26,8 +37,9 @@ class Step:
 
     quadrature: Quadrature | None = None  # of the zetas of a row
 
-    def __init__(self, posterior: WeightPosterior, likelihood: Likelihood, n_rows: int, adam: FlatAdam) -> None:
-        self.posterior, self.likelihood, self.n_rows, self.adam = posterior, likelihood, n_rows, adam
+    def __init__(self, posterior: WeightPosterior, likelihood: Likelihood, counts: Counts, adam: FlatAdam) -> None:
+        self.posterior, self.likelihood, self.adam = posterior, likelihood, adam
+        self.n_visits, self.n_rows = counts
         self.adams = [adam]
 
     def set_rate(self, learning_rate: float) -> None:
@@ -42,7 +54,7 @@ class Step:
         """
         self.adam.gradient.zero_()
         zeta, y, y_err, levels, draw = batch
-        share, kl = y.shape[1] / self.n_rows, self.posterior.kl()
+        share, kl = y.shape[1] / self.n_visits, self.posterior.kl()
         if levels is not None:
             with torch.no_grad():
                 candidates = self.posterior.evaluate(draw, zeta)
@@ -58,7 +70,7 @@ class Step:
         self.adam.step()
 
     def rest_of_loss(self, y_err: Tensor | None) -> Tensor | float:
-        """What the steps of an epoch leave out of eq. (mcloss); `y_err` is that of all rows."""
+        """What the steps of an epoch leave out of eq. (mcloss); `y_err` is that of the rows that it visits."""
         return 0.0
 
 
@@ -68,11 +80,11 @@ class PassStep(Step):
     posterior: WeightPosterior
 
     def __init__(
-        self, posterior: WeightPosterior, likelihood: Likelihood, n_rows: int, learning_rate: float, stack: MLPStack
+        self, posterior: WeightPosterior, likelihood: Likelihood, counts: Counts, learning_rate: float, stack: MLPStack
     ) -> None:
-        decay = 0.0 if posterior.weight_decay is None else posterior.weight_decay / n_rows
+        decay = 0.0 if posterior.weight_decay is None else posterior.weight_decay / counts.n_rows
         adam = FlatAdam(list(stack.parameters.values()), learning_rate, decay, posterior.anchors)
-        super().__init__(posterior, likelihood, n_rows, adam)
+        super().__init__(posterior, likelihood, counts, adam)
         if posterior.learned:
             self.adams.append(FlatAdam(list(posterior.learned.values()), learning_rate))
         self.stack = stack
@@ -81,14 +93,15 @@ class PassStep(Step):
     def __call__(self, batch: Batch, total: Tensor) -> None:
         """Move phi for a minibatch; its loss less what does not depend on the data is added to `total`."""
         zeta, y, y_err, levels, draw = batch
-        share = y.shape[1] / self.n_rows
+        share = y.shape[1] / self.n_visits
         theta, signed = self.posterior.theta(draw), self.posterior.signed_masks
-        points = theta.parameters is self.stack.parameters
+        points, parameters = theta.parameters is self.stack.parameters, list(theta.parameters.values())
         if levels is not None:
             with torch.no_grad():
-                candidates = evaluate_by_hand(self.stack, theta, zeta, signed)
+                candidates = evaluate_by_hand(self.stack, theta.masks, parameters, zeta, signed)
                 zeta = _taken(zeta, self.likelihood.choose_zetas(candidates, y, y_err, total, share, levels))
-        f = evaluate_by_hand(self.stack, theta, zeta, signed, self.adam.gradients if points else None)
+        gradients = self.adam.gradients if points else None
+        f = evaluate_by_hand(self.stack, theta.masks, parameters, zeta, signed, gradients)
         with torch.no_grad():
             if levels is not None:
                 df = self.likelihood.chosen_gradient(f.detach(), y, y_err)
@@ -114,9 +127,9 @@ class MLPStep(Step):
     posterior: WeightPosterior
 
     def __init__(
-        self, posterior: WeightPosterior, likelihood: Likelihood, n_rows: int, adam: FlatAdam, stack: MLPStack
+        self, posterior: WeightPosterior, likelihood: Likelihood, counts: Counts, adam: FlatAdam, stack: MLPStack
     ) -> None:
-        super().__init__(posterior, likelihood, n_rows, adam)
+        super().__init__(posterior, likelihood, counts, adam)
         self.stack = stack
         stack.forget_buffers()
         # Rounded products leave the memory as the limit: a large gradient is used, and the weights that it moves are
@@ -131,7 +144,7 @@ class MLPStep(Step):
     def __call__(self, batch: Batch, total: Tensor) -> None:
         """Move the weights for a minibatch; its loss less what does not depend on the data is added to `total`."""
         zeta, y, y_err, levels, draw = batch
-        (masks, parameters), share = self.posterior.theta(draw), y.shape[1] / self.n_rows
+        (masks, parameters), share = self.posterior.theta(draw), y.shape[1] / self.n_visits
         if parameters is not self.stack.parameters:
             raise ValueError(
                 f"{type(self.posterior).__name__}: its draws have parameters of their own, so that weight_decay does "
@@ -166,16 +179,16 @@ def _taken(zeta: Tensor, chosen: Tensor) -> Tensor:
     return torch.take_along_dim(zeta, chosen.unsqueeze(-1), dim=2)
 
 
-def step_for(posterior: WeightPosterior, likelihood: Likelihood, learning_rate: float, n_rows: int) -> Step:
+def step_for(posterior: WeightPosterior, likelihood: Likelihood, learning_rate: float, counts: Counts) -> Step:
     """The fastest step that a posterior allows."""
     stack, decay = posterior.stack, posterior.weight_decay
     if not (isinstance(stack, MLPStack) and posterior.by_hand):
-        return Step(posterior, likelihood, n_rows, FlatAdam(posterior.parameters, learning_rate))
+        return Step(posterior, likelihood, counts, FlatAdam(posterior.parameters, learning_rate))
     _check_decay(posterior)
     if decay is None or posterior.learned or posterior.kl_beside_decay() is not None:
-        return PassStep(posterior, likelihood, n_rows, learning_rate, stack)
-    adam = FlatAdam(posterior.parameters, learning_rate, decay / n_rows, posterior.anchors)
-    return MLPStep(posterior, likelihood, n_rows, adam, stack)
+        return PassStep(posterior, likelihood, counts, learning_rate, stack)
+    adam = FlatAdam(posterior.parameters, learning_rate, decay / counts.n_rows, posterior.anchors)
+    return MLPStep(posterior, likelihood, counts, adam, stack)
 
 
 @torch.enable_grad()

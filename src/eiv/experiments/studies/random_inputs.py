@@ -138,16 +138,16 @@ class CutColumns:
     def given(self, x: Array, covariance: Array, n_draws: int, random: Generator) -> Array:
         """Draws of zeta given x, `draws x rows x n_x`: independent, or from Gibbs chains for correlated errors."""
         noisy = np.flatnonzero(np.diagonal(covariance[0]) > 0)
-        precision = np.linalg.inv(covariance[:, noisy[:, None], noisy])
-        independent = np.allclose(precision * (1 - np.eye(len(noisy))), 0)
+        inverse = np.linalg.inv(covariance[:, noisy[:, None], noisy])
+        independent = np.allclose(inverse * (1 - np.eye(len(noisy))), 0)
         n_chains, sweeps = (n_draws, 1) if independent else (_CHAINS, _FIRST_SWEEPS + _SWEEPS)
         zeta = np.broadcast_to(x, (n_chains, *x.shape)).copy()
         zeta[..., noisy] = np.clip(x[:, noisy], self.low, self.high)
         kept = []
         for sweep in range(sweeps):
             for i, column in enumerate(noisy):
-                own = precision[:, i, i]
-                pull = np.einsum("krj,rj->kr", (x - zeta)[..., np.delete(noisy, i)], np.delete(precision[:, i], i, 1))
+                own = inverse[:, i, i]
+                pull = np.einsum("krj,rj->kr", (x - zeta)[..., np.delete(noisy, i)], np.delete(inverse[:, i], i, 1))
                 levels = in_strata(n_chains, len(x), random)
                 zeta[..., column] = self._cut_normal(x[:, column] + pull / own, 1 / np.sqrt(own), levels)
             if sweep >= sweeps - _SWEEPS:

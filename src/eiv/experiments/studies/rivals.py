@@ -9,20 +9,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from sklearn.model_selection import KFold, cross_val_predict
-from sklearn.preprocessing import StandardScaler
 
 from eiv import EiVRegressor
+from eiv.baselines import BoostedTrees, GaussianProcess
 from eiv.extras import is_installed
 
 __all__ = ["RIVALS", "Answer", "Fitted", "fit_rival", "installed_rivals"]
 
 Array = NDArray[np.float64]
-_FOLDS = 5  # folds of cross-validation, whose residuals give the uncertainty of boosting
-_GP_ROWS, _GP_PREDICT_ROWS = 1000, 3000  # the most rows for hyperparameters, and for predictions
 
 
 class Answer(NamedTuple):
@@ -82,42 +76,34 @@ class _Network:
 
 
 @dataclass(frozen=True, eq=False)
-class _GaussianProcess:
-    """The Gaussian process of scikit-learn, on standardised inputs and labels."""
+class _Baseline:
+    """A method of `eiv.baselines`; `knows_f` where it has an uncertainty and a noise of f."""
 
-    model: GaussianProcessRegressor
-    inputs: StandardScaler
-    unit: float
-    centre: float
+    model: Any
+    knows_f: bool
 
     @property
     def y_noise(self) -> float:
-        """The fitted sigma_y, from the white kernel."""
-        return self.unit * float(np.sqrt(self.model.kernel_.k2.noise_level))
+        """The fitted sigma_y; nan where all uncertainty counts as noise."""
+        return float(self.model.y_noise_) if self.knows_f else np.nan
 
     def predict(self, X: Array, X_err: Array) -> Answer:
-        """Predict without regard to errors; its standard deviation of labels includes the white kernel."""
-        mean, total = self.model.predict(self.inputs.transform(X), return_std=True)
-        total = self.unit * total
-        return Answer(self.centre + self.unit * mean, np.sqrt(np.maximum(total**2 - self.y_noise**2, 0)), total)
+        """Predict with the errors, which some methods ignore."""
+        p = self.model.predict_distribution(X, X_err=X_err)
+        return Answer(p.mean, p.std if self.knows_f else np.full(len(X), np.nan), p.total)
 
 
 @dataclass(frozen=True, eq=False)
-class _Boosting:
-    """Boosted trees with the errors as further columns; one sigma for all labels, or those of the model."""
+class _NGBoost:
+    """Boosted trees of NGBoost with the errors as further columns, and a sigma for each label."""
 
     model: Any
-    residual: float | None
     y_noise: float = np.nan
 
     def predict(self, X: Array, X_err: Array) -> Answer:
         """Predict labels; boosted trees have no uncertainty of f."""
-        columns = _with_errors(X, X_err)
-        nothing = np.full(len(X), np.nan)
-        if self.residual is not None:
-            return Answer(np.asarray(self.model.predict(columns)), nothing, np.full(len(X), self.residual))
-        found = self.model.pred_dist(columns)
-        return Answer(np.asarray(found.loc), nothing, np.asarray(found.scale))
+        found = self.model.pred_dist(_with_errors(X, X_err))
+        return Answer(np.asarray(found.loc), np.full(len(X), np.nan), np.asarray(found.scale))
 
 
 def fit_rival(name: str, X: Array, X_err: Array, y: Array, seed: int = 0, device: str = "cpu") -> Fitted:
@@ -166,32 +152,21 @@ def _network(with_errors: bool, **arguments: Any) -> Callable[[Array, Array, Arr
     return fit
 
 
-def _gp(X: Array, X_err: Array, y: Array, seed: int, device: str) -> Fitted:
-    order = np.random.default_rng(seed).permutation(len(y))[:_GP_PREDICT_ROWS]
-    scaler, centre, unit = StandardScaler().fit(X), float(y.mean()), float(y.std())
-    inputs, labels = scaler.transform(X[order]), (y[order] - centre) / unit
-    kernel = ConstantKernel() * RBF(np.ones(X.shape[1])) + WhiteKernel(0.1)
-    few = GaussianProcessRegressor(kernel, random_state=seed).fit(inputs[:_GP_ROWS], labels[:_GP_ROWS])
-    model = GaussianProcessRegressor(few.kernel_, optimizer=None).fit(inputs, labels)
-    return _GaussianProcess(model, scaler, unit, centre)
-
-
-def _boosting(make: Callable[[int], Any]) -> Callable[[Array, Array, Array, int, str], Fitted]:
+def _baseline(make: Callable[[int], Any], *, knows_f: bool) -> Callable[[Array, Array, Array, int, str], Fitted]:
     def fit(X: Array, X_err: Array, y: Array, seed: int, device: str) -> Fitted:
-        columns, folds = _with_errors(X, X_err), KFold(_FOLDS, shuffle=True, random_state=seed)
-        residual = y - cross_val_predict(make(seed), columns, y, cv=folds)
-        return _Boosting(make(seed).fit(columns, y), float(np.sqrt(np.mean(residual**2))))
+        return _Baseline(make(seed).fit(X, y, X_err=X_err), knows_f)
 
     return fit
 
 
 def _ngboost(X: Array, X_err: Array, y: Array, seed: int, device: str) -> Fitted:
     model = importlib.import_module("ngboost").NGBRegressor(random_state=seed, verbose=False)
-    return _Boosting(model.fit(_with_errors(X, X_err), y), residual=None)
+    return _NGBoost(model.fit(_with_errors(X, X_err), y))
 
 
-def _lightgbm(seed: int) -> Any:
-    return importlib.import_module("lightgbm").LGBMRegressor(random_state=seed, verbose=-1)
+def _lightgbm(seed: int) -> BoostedTrees:
+    trees = importlib.import_module("lightgbm").LGBMRegressor(random_state=seed, verbose=-1)
+    return BoostedTrees(regressor=trees, random_state=seed)
 
 
 def _with_errors(X: Array, X_err: Array) -> Array:
@@ -205,9 +180,9 @@ RIVALS: dict[str, Callable[[Array, Array, Array, int, str], Fitted]] = {
     "ignored": _network(with_errors=False),
     "ignored (cosine)": _network(with_errors=False, network="cosine"),
     "paper": _network(with_errors=True, recipe="paper"),
-    "gp": _gp,
-    "boosting": _boosting(lambda seed: HistGradientBoostingRegressor(random_state=seed)),
-    "lightgbm": _boosting(_lightgbm),
+    "gp": _baseline(lambda seed: GaussianProcess(random_state=seed), knows_f=True),
+    "boosting": _baseline(lambda seed: BoostedTrees(random_state=seed), knows_f=False),
+    "lightgbm": _baseline(_lightgbm, knows_f=False),
     "ngboost": _ngboost,
 }
 OPTIONAL = ("lightgbm", "ngboost")  # with the names of their packages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ import eiv
 from eiv import validation as v
 from eiv.engine.streams import network_seeds
 from eiv.inputs import LearnedSizes, MixturePrior, SizeNode, TrainingCloud
+from eiv.inputs.columns import ErrorColumns
 from eiv.inputs.errors import check_x_err
 from eiv.io.modelfile.container import ModelFileError
 from eiv.io.modelfile.encoding import Arrays, decode, encode
@@ -28,7 +30,13 @@ from eiv.scaling import Scaler
 from eiv.training.fitting import device_of, likelihood_of, network_of, new_likelihood, new_posterior
 from eiv.training.settings import SETTINGS, Settings, settings_for
 
-OWN = ("module", "posterior", "input_prior", "y_noise", "likelihood")  # settings that can be the user's own code
+OWN = {  # settings that can be the user's own code, and words for them
+    "module": "a network",
+    "posterior": "a weight posterior",
+    "input_prior": "an input prior",
+    "y_noise": "a rule for sigma_y",
+    "likelihood": "a likelihood",
+}
 
 
 class Saved(NamedTuple):
@@ -59,7 +67,11 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
         },
         "settings": _encoded_settings(model.arguments, arrays, "settings"),
         "changed_since_fit": _encoded_settings(changed, arrays, "changed"),
-        "features": {"n": model.n_features, "names": _listed(model.names.features)},
+        "features": {
+            "n": model.n_features,
+            "names": _listed(model.names.features),
+            **_encoded_error_columns(model.names.error_columns),
+        },
         "outputs": {
             "n": model.n_outputs,
             "names": _listed(model.names.outputs),
@@ -82,6 +94,7 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
             "zeta_ess": record.zeta_ess,
             "bound_gap": record.bound_gap,
             "evidence": record.evidence,
+            "likelihood_choice": record.likelihood_choice,
         },
     }
     for name, scaler in (("x", model.x_scaler), ("y", model.y_scaler)):
@@ -120,7 +133,10 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
         _words(header["outputs"]["names"], n_y),
         header["outputs"]["columns"],
         _classes(header["outputs"].get("classes"), n_y),
+        _error_columns(header["features"].get("error_columns")),
     )
+    if names.error_columns is not None and names.error_columns.features != names.features:
+        raise ValueError("the columns that hold errors do not go with its features")
     if (names.classes is None) != likelihood_of(settings).has_units:
         raise ValueError("its likelihood and its classes do not go together")
     if n_y > 1 and not names.has_columns:
@@ -131,6 +147,11 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
     posterior = _posterior(settings, n_x, n_y, seeds, saved, arrays, path)
     prior = _decoded("input_prior", header["input_prior"], arrays, own, path)
     if not hasattr(prior, "posterior"):
+        if _is_own("input_prior", header["input_prior"]):
+            raise ModelFileError(
+                f"{path}: input_prior must be the prior as it was fitted, `input_prior_` of the model that was saved "
+                f"(of type {header['input_prior']['name']}), got {prior!r}, which still has to be fitted."
+            )
         raise ValueError("there is no input prior")
     known = "y/err_median" in arrays  # older files lack it
     record = Record(
@@ -141,7 +162,8 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
         y_err_median=_not_negative(arrays, "y/err_median", n_y) if known else np.zeros(n_y),
         zeta_ess=header["training"]["zeta_ess"],
         bound_gap=header["training"]["bound_gap"],
-        evidence=header["training"].get("evidence"),  # older files have none
+        evidence=header["training"].get("evidence"),  # older files have neither
+        likelihood_choice=_sentence(header["training"].get("likelihood_choice", "")),
     )
     model = FittedModel(
         settings=settings,
@@ -234,6 +256,12 @@ def _cloud(encoded: Any, arrays: Arrays, model: FittedModel) -> TrainingCloud | 
     return cloud
 
 
+def _sentence(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"words were expected, but there is {value!r}")
+    return value
+
+
 def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPosterior, arrays: Arrays) -> Likelihood:
     """The likelihood of all networks; older files hold one noise that all networks share."""
     like, n_networks = posterior.parameters[0], posterior.stack.n_networks
@@ -243,6 +271,8 @@ def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPost
     likelihood = new_likelihood(settings, shared)
     if not state:
         return likelihood
+    later = {name: likelihood.state[name].numpy() for name in likelihood.later_state if name in likelihood.state}
+    state = later | state
     wanted = {name: tuple(value.shape) for name, value in likelihood.state.items()}
     if {name: value.shape for name, value in state.items()} != wanted:
         raise ValueError("the state of its likelihood does not have the sizes that its settings require")
@@ -360,11 +390,11 @@ def _decoded(name: str, value: Any, arrays: Arrays, own: Mapping[str, Any], path
     if not _is_own(name, value):
         return decode(value, arrays)
     if own.get(name) is None:
-        is_module = name == "module"
-        what = "network" if is_module else name
+        fitted = " as it was fitted, `input_prior_` of the model that was saved" if name == "input_prior" else ""
         raise ModelFileError(
-            f"{path}: the model was fitted with a {what} of the user ({value if is_module else value.get('name')}), "
-            f"which the file does not hold. Give it again: EiVRegressor.load(path, {name}=...)."
+            f"{path}: the model was fitted with {OWN[name]} of the user's own "
+            f"({value if name == 'module' else value.get('name')}), which the file does not hold. Load the model in "
+            f"Python, and give it again{fitted}: load(path, {name}=...)."
         )
     return own[name]
 
@@ -454,6 +484,29 @@ def _classes(encoded: Any, n: int) -> NDArray[Any] | None:
     if n < 2 or len(values) != n or len(set(values)) != n:
         raise ValueError(f"it must hold {n} different classes")
     return np.array(values, dtype="U" if np.dtype(kind).kind == "U" else kind)  # a forged width takes no memory
+
+
+def _encoded_error_columns(columns: ErrorColumns | None) -> dict[str, Any]:
+    """The columns of X and which of them hold errors; nothing where none does."""
+    if columns is None:
+        return {}
+    return {"error_columns": {"columns": list(columns.columns), "errors": dict(columns.errors)}}
+
+
+def _error_columns(encoded: Any) -> ErrorColumns | None:
+    """What `_encoded_error_columns` was given."""
+    if encoded is None:
+        return None
+    columns, errors = encoded["columns"], encoded["errors"]
+    names = _words(columns, len(set(columns)))
+    if names is None or not isinstance(errors, dict) or not all(map(_is_error, errors.values())):
+        raise ValueError("its columns that hold errors must be names, and other errors numbers of at least 0")
+    return ErrorColumns(names, errors)
+
+
+def _is_error(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, str) or (is_number and 0 <= value < math.inf)
 
 
 def _words(values: Any, n: int) -> tuple[str, ...] | None:

@@ -158,9 +158,14 @@ class ErrorSpec:
         return all(term.kind in ("absolute", "spread") for term in self.terms.values())
 
     @property
+    def noisy(self) -> tuple[str, ...]:
+        """The features that have an error, or a column with theirs."""
+        return tuple(name for name, term in self.terms.items() if term.kind == "column" or term.number > 0)
+
+    @property
     def is_exact(self) -> bool:
         """Whether no feature has an error."""
-        return all(term.kind != "column" and term.number == 0 for term in self.terms.values())
+        return not self.noisy
 
     def with_spreads(self, spreads: Mapping[str, float]) -> ErrorSpec:
         """The same errors, with the standard deviation of each column filled in."""

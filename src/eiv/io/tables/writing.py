@@ -6,6 +6,7 @@ import contextlib
 import csv
 import gzip
 import io
+import re
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,6 +23,8 @@ from eiv.io.tables.textformat import TextFormat
 
 __all__ = ["TableWriter"]
 
+_FORMULA = r"^[=+\-@\t\r]"  # what a spreadsheet may take for the beginning of a formula
+_NUMBER = r"^[+\-]?[\d.,]+([eE][+\-]?\d+)?$"
 ENDINGS = (".csv", ".csv.gz", ".parquet")
 
 
@@ -33,6 +36,7 @@ class TableWriter:
     Args:
         path: the file.
         text_format: separator and decimal sign of a CSV.
+        escape_formulas: whether texts of a CSV that a spreadsheet would take for a formula get an apostrophe first.
 
     Examples:
         >>> import tempfile
@@ -45,7 +49,10 @@ class TableWriter:
 
     """
 
-    def __init__(self, path: str | Path, text_format: TextFormat | None = None) -> None:
+    def __init__(
+        self, path: str | Path, text_format: TextFormat | None = None, *, escape_formulas: bool = False
+    ) -> None:
+        self._escapes = escape_formulas
         self.path, self.format = Path(path), text_format or TextFormat(",", ".", "utf-8", ())
         if not self.path.name.lower().endswith(ENDINGS):
             raise TableError(f"{path}: a table can be written as {', '.join(ENDINGS)}; choose one of these endings.")
@@ -79,7 +86,8 @@ class TableWriter:
         if self._sink is None:
             self._sink = self._file
             header = io.StringIO()
-            csv.writer(header, delimiter=self.format.separator, lineterminator="\n").writerow(table.column_names)
+            names = [_escaped(name) for name in table.column_names] if self._escapes else table.column_names
+            csv.writer(header, delimiter=self.format.separator, lineterminator="\n").writerow(names)
             self._sink.write(header.getvalue().encode())
         self._sink.write(self._text(table))
 
@@ -100,12 +108,22 @@ class TableWriter:
     def _readable(self, column: Any) -> Any:
         """Numbers with the decimal sign of the format, and missing numbers as empty cells."""
         column = plain(column)
+        if self._escapes and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            is_formula = pc.and_not(
+                pc.match_substring_regex(column, _FORMULA), pc.match_substring_regex(column, _NUMBER)
+            )
+            return pc.if_else(is_formula, pc.binary_join_element_wise("'", column, ""), column)
         if not pa.types.is_floating(column.type):
             return column
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
         if self.format.decimal == ".":
             return column
         return pc.replace_substring(pc.cast(column, pa.string()), ".", self.format.decimal)
+
+
+def _escaped(text: str) -> str:
+    """A text with an apostrophe before it, where a spreadsheet would take it for a formula."""
+    return f"'{text}" if re.search(_FORMULA, text) and not re.search(_NUMBER, text) else text
 
 
 def with_columns(cells: Any, values: dict[str, np.ndarray[Any, Any]]) -> Any:

@@ -21,7 +21,7 @@ class Spare(NamedTuple):
 
     of_inputs: Tensor  # rows x n_y, at the weights that were found
     of_weights: Tensor  # rows x n_y, where they are open
-    scatter: Tensor  # rows, tr Sigma of the kernel that both were found with
+    traces: Tensor  # rows, tr Sigma of the kernel that both were found with
     most: float = 1.0  # factor that the second is stretched by at most, for a kernel with a larger tr Sigma
 
     @classmethod
@@ -33,16 +33,16 @@ class Spare(NamedTuple):
     @torch.no_grad()
     def of(cls, family: Family, values: Values, draws: Draws, inputs: Inputs, solution: Solution) -> Spare:
         """The variances of a solution."""
-        scatter = family.scatter(family.means(inputs, values, draws), inputs, values, draws)
-        return cls(solution.of_inputs, solution.spare, scatter.clamp_min(_TINY))  # a row without error has none
+        traces = family.traces(family.means(inputs, values, draws), inputs, values, draws)
+        return cls(solution.of_inputs, solution.spare, traces.clamp_min(_TINY))  # a row without error has none
 
     def take(self, rows: Tensor) -> Spare:
         """Some of the rows."""
-        return Spare(self.of_inputs[rows], self.of_weights[rows], self.scatter[rows], self.most)
+        return Spare(self.of_inputs[rows], self.of_weights[rows], self.traces[rows], self.most)
 
-    def variance(self, scatter: Tensor) -> Tensor:
-        """The variance under another kernel, whose tr Sigma is `scatter`; the part of open weights scales with it."""
-        return self.of_inputs + self.of_weights * (scatter / self.scatter).clamp(0, self.most).unsqueeze(1)
+    def variance(self, traces: Tensor) -> Tensor:
+        """The variance under another kernel, whose tr Sigma is `traces`; that of open weights scales with it."""
+        return self.of_inputs + self.of_weights * (traces / self.traces).clamp(0, self.most).unsqueeze(1)
 
 
 def log_evidence(
@@ -54,12 +54,14 @@ def log_evidence(
               M_{i \cdot} = \mathrm{E}[\phi(\zeta) | x_i], \qquad
               v = y_{err}^2 + \hat w^T \Sigma \hat w + \mathrm{tr}\, \Sigma C
 
+    A row counts as often as its weight says: it stands for as many rows of M and y that are the same.
+
     Args:
         family: the features.
         values: their kernel, and sigma_y.
         draws: their frequencies.
         inputs: zeta given x.
-        labels: y and known variances.
+        labels: y, known variances and weights.
         spare: the other parts of v, or None.
 
     Returns:
@@ -69,8 +71,8 @@ def log_evidence(
     means = family.means(inputs, values, draws)
     noise = (2 * values.log_noise).exp() + labels.known  # rows x n_y
     if spare is not None:
-        noise = noise + spare.variance(family.scatter(means, inputs, values, draws))
-    found: Tensor = _LogDensity.apply(means, noise, labels.y)  # type: ignore[no-untyped-call]
+        noise = noise + spare.variance(family.traces(means, inputs, values, draws))
+    found: Tensor = _LogDensity.apply(means, noise, labels.y, labels.weights)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -84,32 +86,34 @@ class _LogDensity(torch.autograd.Function):
 
     With K^-1 M = diag(1 / n) M A^-1 and A = 1 + M^T diag(1 / n) M, whose root the value needs anyway, they cost as much
     as the value once more. The derivatives of a Cholesky root, which torch would go through, cost several times that.
+    A row of weight c stands for c rows that are the same: it is c times in A and in every sum, and has c times the
+    derivatives of one of them.
     """
 
     @staticmethod
-    def forward(ctx: Any, means: Tensor, noise: Tensor, y: Tensor) -> Tensor:
-        """Of M, `rows x F`, and for each output n and y, `rows x n_y`: the sum over the outputs."""
+    def forward(ctx: Any, means: Tensor, noise: Tensor, y: Tensor, counts: Tensor) -> Tensor:
+        """Of M, `rows x F`, n and y of each output, `rows x n_y`, and the weights, `rows`: the sum over the outputs."""
         value, of_means, of_noise = y.new_zeros(()), torch.zeros_like(means), torch.zeros_like(noise)
         one = torch.eye(means.shape[1], dtype=means.dtype, device=means.device)
         for j, (n, labels) in enumerate(zip(noise.T, y.T, strict=True)):
-            scaled = means / n.unsqueeze(1)
+            scaled = means / (n / counts).unsqueeze(1)
             root = torch.linalg.cholesky(one.addmm(scaled.T, means))
             weights = torch.cholesky_solve(scaled.T @ labels.unsqueeze(1), root).squeeze(1)
-            alpha = labels / n - scaled @ weights
-            log_det = 2 * root.diagonal().log().sum() + n.log().sum()
-            value = value - 0.5 * (labels @ alpha + log_det + len(n) * math.log(2 * math.pi))
+            alpha = counts * labels / n - scaled @ weights  # of all rows that one stands for
+            log_det = 2 * root.diagonal().log().sum() + (counts * n.log()).sum()
+            value = value - 0.5 * (labels @ alpha + log_det + counts.sum() * math.log(2 * math.pi))
             if any(ctx.needs_input_grad):
                 solved = torch.cholesky_solve(scaled.T, root).T
                 of_means += torch.outer(alpha, means.T @ alpha) - solved
-                of_noise[:, j] = 0.5 * (alpha.square() - (1 - (solved * means).sum(1)) / n)
+                of_noise[:, j] = 0.5 * (alpha.square() / counts - (counts - (solved * means).sum(1)) / n)
         ctx.save_for_backward(of_means, of_noise)
         return value
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, None, None]:
         """The derivatives with respect to M and n."""
         of_means, of_noise = ctx.saved_tensors
-        return slopes[0] * of_means, slopes[0] * of_noise, None
+        return slopes[0] * of_means, slopes[0] * of_noise, None, None
 
 
 def log_prior(values: Values, n_inputs: int) -> Tensor:

@@ -58,7 +58,8 @@ def explanations(
 
     """
     kernels = [found, rougher(found, inputs, labels, known_noise)]
-    shares = _shares(torch.stack([_held_out(each, inputs, labels) for each in kernels]).cpu().numpy())
+    densities = torch.stack([_held_out(each, inputs, labels) for each in kernels])
+    shares = _shares((labels.weights * densities).cpu().numpy())
     waves = None if inputs.is_exact else washed_out(found, inputs, labels, known_noise)
     if waves is not None:
         kernels.append(waves)
@@ -72,7 +73,7 @@ def explanations(
 
 
 def _shares(densities: Array) -> Array:
-    """Of each kernel, from the logarithms of the densities of labels, `kernels x rows`."""
+    """Of each kernel, from the logarithms of the densities of labels, times the weights of rows: `kernels x rows`."""
     weights = np.random.default_rng(0).standard_exponential((_RESAMPLES, densities.shape[1]))
     sums = densities.shape[1] * weights / weights.sum(1, keepdims=True) @ densities.T
     shares: Array = special.softmax(sums, axis=1).mean(0)

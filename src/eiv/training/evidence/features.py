@@ -52,9 +52,9 @@ class Inputs:
         return roots @ roots.mT
 
     @cached_property
-    def widths(self) -> Tensor:
-        """The root mean square over the rows of the standard deviation of each noisy feature, `m`."""
-        return self.zeta.std[:, self.noisy].square().mean(0).sqrt()
+    def variances(self) -> Tensor:
+        """Of each noisy feature given x, `rows x m`."""
+        return self.zeta.std[:, self.noisy].square()
 
     @cached_property
     def centres(self) -> Tensor:
@@ -232,7 +232,7 @@ class Family:
         waves = [(damped * phases.cos()).sum(1), (damped * phases.sin()).sum(1)]
         return torch.cat([*waves, inputs.centres, torch.ones_like(waves[0][:, :1])], 1) * self.scales(values, draws)
 
-    def scatter(self, means: Tensor, inputs: Inputs, values: Values, draws: Draws) -> Tensor:
+    def traces(self, means: Tensor, inputs: Inputs, values: Values, draws: Draws) -> Tensor:
         r"""Tr Sigma, the variance of f given x before any label is seen: `rows`.
 
         .. math:: \mathrm{tr}\, \Sigma = \mathrm{E}\big[|\phi(\zeta)|^2 \,\big|\, x\big] - |\mu|^2

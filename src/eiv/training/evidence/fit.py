@@ -63,7 +63,8 @@ class KernelSearch(NamedTuple):
     def of(cls, rows: Rows, n_frequencies: int, seed: int, known_noise: Tensor | None) -> KernelSearch:
         """The search for the kernel of these rows."""
         inputs, y = Inputs(rows.inputs.to(rows.y.device, torch.float64)), rows.y.double()
-        labels = Labels(y, torch.zeros_like(y) if rows.y_err is None else rows.y_err.double().square())
+        known = torch.zeros_like(y) if rows.y_err is None else rows.y_err.double().square()
+        labels = Labels(y, known, None if rows.weights is None else rows.weights.double())
         family = Family(inputs.zeta.mean.shape[1], y.shape[1], 0, min(n_frequencies, _SEARCHED), seed)
         return cls(inputs, labels, family, None if known_noise is None else known_noise.double())
 
@@ -119,7 +120,7 @@ def fit_by_evidence(
     for each in explanations(found, *few, known, MEMBERS // 2):
         pool = pool_of(each.found, *few, known, 2 * each.n_pairs)
         theirs = own[len(members) : len(members) + len(pool)]
-        members += _with_all_rows(each.found, pool, inputs, theirs, labels, n_frequencies)
+        members += _with_all_rows(each.found, pool, few[1], inputs, theirs, labels, n_frequencies)
         shares += [each.share / len(pool)] * len(pool)
     _take_over(posterior, members)
     y_noise = torch.stack([member.family.values(member.flat).log_noise.exp() for member in members])
@@ -129,15 +130,19 @@ def fit_by_evidence(
 def _with_all_rows(
     best: Found,
     members: Sequence[Found],
+    few: Labels,
     inputs: Inputs,
     own: Sequence[Inputs],
     labels: Labels,
     n_frequencies: int,
 ) -> list[Found]:
-    """The weights of all frequencies from all rows: the kernels were found with fewer. Each has its `own` zetas."""
+    """The weights of all frequencies from all rows: the kernels were found with those of `few`.
+
+    Each member has its `own` zetas.
+    """
     family, y = replace(best.family, n_frequencies=n_frequencies), labels.y
     draws = family.draws(y)
-    spare, of_inputs = (part.mean(0).expand_as(y) for part in (best.solution.spare, best.solution.of_inputs))
+    spare, of_inputs = (few.mean(part).expand_as(y) for part in (best.solution.spare, best.solution.of_inputs))
     solution = replace(best.solution, spare=spare, of_inputs=of_inputs)
     if not inputs.is_exact:  # the variances of each row, from the best kernel
         solution = solve(family, family.values(best.flat), draws, inputs, labels, solution)
@@ -165,12 +170,14 @@ def _take_over(posterior: WeightPosterior, members: Sequence[Found]) -> None:
             value[place].copy_(wanted[name])
         ones = torch.ones_like(scales)
         ones[-1] = scales[-1]
-        roots.append(torch.block_diag(*(_root(each / (ones.unsqueeze(1) * ones)) for each in solution.precision)))
+        roots.append(
+            torch.block_diag(*(_root(each / (ones.unsqueeze(1) * ones)) for each in solution.inverse_covariance))
+        )
     posterior.load_state({"root": torch.stack(roots)})
 
 
-def _root(precision: Tensor) -> Tensor:
+def _root(inverse_covariance: Tensor) -> Tensor:
     """Of the inverse: the symmetric one, which is unique."""
-    values, vectors = torch.linalg.eigh(precision)
+    values, vectors = torch.linalg.eigh(inverse_covariance)
     root: Tensor = vectors * values.rsqrt() @ vectors.T
     return root

@@ -95,7 +95,7 @@ def search(
     n_before = _n_starts(known_noise is not None)
     directed = _best(_rounds(some, theirs, wide, start, known_noise, of_inputs, _after(on_round, n_before)))
     directed = _or_from_noise(directed, start, some, theirs, known_noise, _after(on_round, n_before + 1))
-    price = 0.5 * (wide.n_values - family.n_values) * math.log(len(rows))
+    price = 0.5 * (wide.n_values - family.n_values) * math.log(theirs.size)
     return replace(directed, plain=plain.plain) if directed.evidence - price > plain.evidence else plain
 
 
@@ -161,11 +161,11 @@ def washed_out(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor
     There is none to look for where sigma_y is known, or where it already is less than what the errors of x do.
     """
     values, of_inputs = found.family.values(found.flat), found.solution.of_inputs + found.solution.spare
-    if known_noise is not None or not bool((values.log_noise.exp().square() > of_inputs.mean(0)).any()):
+    if known_noise is not None or not bool((values.log_noise.exp().square() > labels.mean(of_inputs)).any()):
         return None
     family = replace(found.family, n_directions=0)
     lengths, log_noise = values.log_lengths.clone(), torch.full_like(values.log_noise, math.log(_NOISES[0]))
-    lengths[inputs.noisy] = inputs.widths.log()
+    lengths[inputs.noisy] = labels.mean(inputs.variances).sqrt().log()
     start = torch.cat([lengths, torch.zeros_like(values.log_size), values.log_slope, log_noise])
     parts = family, family.values(start), family.draws(labels.y), inputs
     spare = Spare.of(*parts, solve(*parts, labels))
@@ -219,7 +219,7 @@ def _rounds(
         flat = _climb(value, flat, family, known_noise, _STEPS[min(len(course), 1)])
         now = evaluated(family, flat, inputs, labels, found[-1].solution if found else None)
         spare = Spare.of(family, family.values(flat), draws, inputs, now.solution)
-        course.append(-now.evidence / len(inputs))
+        course.append(-now.evidence / labels.size)
         found.append(replace(now, course=tuple(course)))
         on_round(len(course), labels.y.new_tensor(course[-1:]), family.values(flat).log_noise.exp())
     return found
@@ -303,14 +303,15 @@ def _with_directions(found: Found, family: Family, inputs: Inputs, labels: Label
     Hessian directions); of several outputs, for their sum.
     """
     values = found.family.values(found.flat)
-    centres, y = inputs.centres - inputs.centres.mean(0), labels.y.sum(1) - labels.y.sum(1).mean()
-    scatter = centres.T @ centres / len(y) + _RIDGE * torch.eye(family.n_inputs).to(y)
-    slope = torch.linalg.solve(scatter, centres.T @ y / len(y))
-    white = torch.linalg.solve_triangular(torch.linalg.cholesky(scatter), centres.T, upper=False)
-    curvature = (white * (y - centres @ slope)) @ white.T / len(y)
+    centres = inputs.centres - labels.mean(inputs.centres)
+    y, counts = labels.y.sum(1) - labels.mean(labels.y.sum(1)), labels.weights
+    covariance = (counts * centres.T) @ centres / labels.size + _RIDGE * torch.eye(family.n_inputs).to(y)
+    slope = torch.linalg.solve(covariance, centres.T @ (counts * y) / labels.size)
+    white = torch.linalg.solve_triangular(torch.linalg.cholesky(covariance), centres.T, upper=False)
+    curvature = (white * (counts * (y - centres @ slope))) @ white.T / labels.size
     sizes, vectors = torch.linalg.eigh(curvature)
     order = sizes.abs().argsort(descending=True)
-    back = torch.linalg.solve_triangular(torch.linalg.cholesky(scatter).T, vectors[:, order], upper=True).T
+    back = torch.linalg.solve_triangular(torch.linalg.cholesky(covariance).T, vectors[:, order], upper=True).T
     directions = torch.cat([slope[None], back])[: family.n_directions]
     directions = directions / directions.norm(dim=1, keepdim=True).clamp_min(_TINY)
     sizes = values.log_size.new_full((family.n_directions,), _SIZE)

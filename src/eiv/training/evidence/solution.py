@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -23,15 +24,32 @@ class Labels:
     Attributes:
         y: `rows x n_y`.
         known: `rows x n_y`, variances that are known for each label; zero where nothing is known.
+        counts: `rows`, how often each row counts; None where each counts once.
 
     """
 
     y: Tensor
     known: Tensor
+    counts: Tensor | None = None
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """How often each row counts, `rows`."""
+        return torch.ones_like(self.y[:, 0]) if self.counts is None else self.counts
+
+    @cached_property
+    def size(self) -> float:
+        """How many rows they count for, the sum of the weights."""
+        return float(self.weights.sum())
+
+    def mean(self, values: Tensor) -> Tensor:
+        """The mean over the rows of `values`, `rows x ...`."""
+        weights = self.weights.view(-1, *[1] * (values.ndim - 1))
+        return (weights * values).sum(0) / self.size
 
     def take(self, rows: Tensor) -> Labels:
         """Some of the rows."""
-        return Labels(self.y[rows], self.known[rows])
+        return Labels(self.y[rows], self.known[rows], None if self.counts is None else self.counts[rows])
 
 
 @dataclass(frozen=True)
@@ -40,7 +58,7 @@ class Solution:
 
     Attributes:
         weights: `n_y x F`, in units of their prior.
-        precision: `n_y x F x F`, the inverse of their covariance C.
+        inverse_covariance: `n_y x F x F`, the inverse of their covariance C.
         of_inputs: `rows x n_y`, w^T Sigma w, the variance of f(zeta) given x at these weights.
         spare: `rows x n_y`, tr Sigma C, what the variance of the weights adds to it.
         evidence: `n_y`, the logarithm of the density of the labels, the weights integrated over (see `solve`).
@@ -48,7 +66,7 @@ class Solution:
     """
 
     weights: Tensor
-    precision: Tensor
+    inverse_covariance: Tensor
     of_inputs: Tensor
     spare: Tensor
     evidence: Tensor
@@ -70,7 +88,8 @@ def solve(
     mu and Sigma are mean and covariance of the features given x, C the covariance of the weights. The minimum is found
     by Fisher's scoring. Its information comes from the mean of the labels and from their variance, since both depend on
     w. A step that does not lower the sum is halved. Without the term in the variance, weights of high frequencies,
-    whose means are damped away by the errors of x, would be free to grow.
+    whose means are damped away by the errors of x, would be free to grow. Terms of a sum over rows count as often as
+    the weights of the rows say.
 
     The density of the labels, with the weights integrated over, is Laplace's approximation; without errors of x it is
     exact. C contains what the variances of the labels say about w. A density that takes these variances as known is too
@@ -94,9 +113,12 @@ def solve(
         of_inputs = spare = torch.zeros_like(labels.y[:, j])
         if before is not None:
             of_inputs, spare = before.of_inputs[:, j], before.spare[:, j]
-        found.append(_of_output(features, labels.y[:, j], sigma.square() + labels.known[:, j], of_inputs, spare))
-    weights, precision, of_inputs, spares, evidence = (torch.stack(parts) for parts in zip(*found, strict=True))
-    return Solution(weights, precision, of_inputs.T, spares.T, evidence)
+        own = _Output(labels.y[:, j], sigma.square() + labels.known[:, j], labels.weights)
+        found.append(_of_output(features, own, of_inputs, spare))
+    weights, inverse_covariance, of_inputs, spares, evidence = (
+        torch.stack(parts) for parts in zip(*found, strict=True)
+    )
+    return Solution(weights, inverse_covariance, of_inputs.T, spares.T, evidence)
 
 
 def log_density(
@@ -108,7 +130,7 @@ def log_density(
               \sigma_y^2 + y_{err}^2 + \hat w^T \Sigma_i \hat w + \mathrm{tr}\, \Sigma_i C + \mu_i^T C \mu_i\big)
     """
     found = torch.zeros_like(labels.y[:, 0])
-    roots = torch.linalg.cholesky(solution.precision)
+    roots = torch.linalg.cholesky(solution.inverse_covariance)
     for rows, means, nodes, weights in _RowFeatures(family, values, draws, inputs):
         for j, (w, root) in enumerate(zip(solution.weights, roots, strict=True)):
             variance = values.log_noise[j].exp().square() + labels.known[rows, j]
@@ -165,7 +187,17 @@ class _Look(NamedTuple):
     variances: Tensor
 
 
-def _look(features: _RowFeatures, y: Tensor, least: Tensor, w: Tensor) -> _Look:
+class _Output(NamedTuple):
+    """One output of the rows: labels, their variance beside that from the input, and weights, `rows` each."""
+
+    y: Tensor
+    noise: Tensor
+    counts: Tensor
+
+
+def _look(features: _RowFeatures, output: _Output, spare: Tensor | float, w: Tensor) -> _Look:
+    y, noise, counts = output
+    least = noise + spare
     value, slope, information = y.new_zeros(()), torch.zeros_like(w), w.new_zeros(len(w), len(w))
     variances = []
     for rows, means, nodes, weights in features:
@@ -173,62 +205,66 @@ def _look(features: _RowFeatures, y: Tensor, least: Tensor, w: Tensor) -> _Look:
         variance = (weights * f.square()).sum(-1)
         steepness = torch.einsum("rq,rqf->rf", weights * f, nodes)  # half the slope of the variance
         total, residuals = least[rows] + variance, y[rows] - means @ w
-        value = value + 0.5 * (residuals.square() / total + total.log()).sum()
-        slope = slope - means.T @ (residuals / total) + steepness.T @ (1 / total - (residuals / total).square())
-        for part in (means * total.rsqrt().unsqueeze(1), steepness * (2**0.5 / total).unsqueeze(1)):
+        n = counts[rows]
+        value = value + 0.5 * (n * (residuals.square() / total + total.log())).sum()
+        slope = slope - means.T @ (n * (residuals / total))
+        slope = slope + steepness.T @ (n * (1 / total - (residuals / total).square()))
+        roots = n.sqrt() * total.rsqrt(), n.sqrt() * (2**0.5 / total)
+        for part in (means * roots[0].unsqueeze(1), steepness * roots[1].unsqueeze(1)):
             information = information.addmm(part.T, part)
         variances.append(variance)
     return _Look(value, slope, information, torch.cat(variances))
 
 
 def _of_output(
-    features: _RowFeatures, y: Tensor, noise: Tensor, of_inputs: Tensor, spare: Tensor
+    features: _RowFeatures, output: _Output, of_inputs: Tensor, spare: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """What a solution has, for one output.
 
-    `noise` is the variance of each label beside that from its input, `of_inputs` and `spare` what the latter is to
-    start from. The evidence is that with the tr Sigma C that is found.
+    `of_inputs` and `spare` are the variance of labels from their inputs to start from. The evidence is that with the tr
+    Sigma C that is found.
     """
-    least = noise + spare
-    w = _by_means_alone(features, y, least + of_inputs)
+    size = float(output.counts.sum())
+    w = _by_means_alone(features, output, output.noise + spare + of_inputs)
     one = torch.eye(len(w), dtype=w.dtype, device=w.device)
-    now = _look(features, y, least, w)
+    now = _look(features, output, spare, w)
     for _ in range(_STEPS):
         root = torch.linalg.cholesky(now.information + one)
         step = torch.cholesky_solve(-(now.slope + w).unsqueeze(1), root).squeeze(1)
         for halving in range(_HALVINGS):
             moved = w + step / 2**halving
-            there = _look(features, y, least, moved)
+            there = _look(features, output, spare, moved)
             gain = now.value - there.value + 0.5 * (w @ w - moved @ moved)
             if gain > 0:
                 break
         else:
             break
         w, now = moved, there
-        if gain < _ENOUGH * len(y) ** 0.5:
+        if gain < _ENOUGH * size**0.5:
             break
-    precision = now.information + one
-    root = torch.linalg.cholesky(precision)
+    inverse_covariance = now.information + one
+    root = torch.linalg.cholesky(inverse_covariance)
     spare = torch.cat([_spare(root, nodes, weights) for _, _, nodes, weights in features])
-    there = _look(features, y, noise + spare, w)
-    loss = there.value + 0.5 * (w @ w + len(y) * math.log(2 * math.pi))
+    there = _look(features, output, spare, w)
+    loss = there.value + 0.5 * (w @ w + size * math.log(2 * math.pi))
     evidence = -loss - torch.linalg.cholesky(there.information + one).diagonal().log().sum()
-    return w, precision, now.variances, spare, evidence
+    return w, inverse_covariance, now.variances, spare, evidence
 
 
-def _by_means_alone(features: _RowFeatures, y: Tensor, total: Tensor) -> Tensor:
+def _by_means_alone(features: _RowFeatures, output: _Output, total: Tensor) -> Tensor:
     """Weights by least squares; halved as long as f varies more within the errors of x than labels about its mean."""
-    n_features = features.family.n_features
+    n_features, (y, _, counts) = features.family.n_features, output
     information, right = torch.eye(n_features, dtype=y.dtype, device=y.device), y.new_zeros(n_features)
     for rows, means, _, _ in features:
-        scaled = means * total[rows].rsqrt().unsqueeze(1)
-        information, right = information.addmm(scaled.T, scaled), right + means.T @ (y[rows] / total[rows])
+        scaled = means * (counts[rows].sqrt() * total[rows].rsqrt()).unsqueeze(1)
+        information = information.addmm(scaled.T, scaled)
+        right = right + means.T @ (counts[rows] * (y[rows] / total[rows]))
     w = torch.cholesky_solve(right.unsqueeze(1), torch.linalg.cholesky(information)).squeeze(1)
     for _ in range(_HALVINGS):
         within = about = y.new_zeros(())
         for rows, means, nodes, weights in features:
-            within = within + (weights * (nodes @ w).square()).sum()
-            about = about + (y[rows] - means @ w).square().sum()
+            within = within + (counts[rows].unsqueeze(1) * (weights * (nodes @ w).square())).sum()
+            about = about + (counts[rows] * (y[rows] - means @ w).square()).sum()
         if within <= 2 * about:
             break
         w = w / 2

@@ -10,12 +10,13 @@ from numpy.random import SeedSequence
 from torch import nn
 
 from eiv.engine.batch import Batch
+from eiv.engine.mlp import MLPStack
 from eiv.engine.optim import FlatAdam
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaNormal
 from eiv.likelihoods import NOISE_RULES, NormalLikelihood
 from eiv.networks import NetworkStack, paper_network
-from eiv.networks.mlp import MLPStack, fast_stack
+from eiv.networks.fast import fast_stack
 from eiv.posteriors import BernoulliDropout
 from eiv.training import Schedule, train
 from eiv.training.objective import bound, loss

@@ -6,28 +6,30 @@ masks and parameters on to phi, by a few operations on small tensors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from eiv.networks.mlp import MLPStack
-from eiv.posteriors import Theta
+from eiv.engine.mlp import MLPStack
 
 
 def evaluate_by_hand(
-    stack: MLPStack, theta: Theta, zeta: Tensor, signed: bool, gradients: Sequence[Tensor] | None = None
+    stack: MLPStack,
+    masks: Mapping[str, Tensor],
+    parameters: Iterable[Tensor],
+    zeta: Tensor,
+    signed: bool,
+    gradients: Sequence[Tensor] | None = None,
 ) -> Tensor:
-    """Compute f, `S x D x R x n_y`, with gradients to `theta` but not to `zeta`, `S x D x R x n_x`.
+    """Compute f, `S x D x R x n_y`, with gradients to `masks` and `parameters`, not to `zeta`, `S x D x R x n_x`.
 
     The buffers are the stack's: the gradient is to be taken before the next evaluation. Where `gradients` are given,
     those of the parameters are written there, not added, and go nowhere else.
     """
-    masks = [theta.masks[layer.mask_name] for layer in stack.dropout_layers]
-    f: Tensor = _Passes.apply(  # type: ignore[no-untyped-call]
-        stack, zeta, signed, gradients, *masks, *theta.parameters.values()
-    )
+    ordered = [masks[layer.mask_name] for layer in stack.dropout_layers]
+    f: Tensor = _Passes.apply(stack, zeta, signed, gradients, *ordered, *parameters)  # type: ignore[no-untyped-call]
     return f
 
 

@@ -14,23 +14,13 @@ from torch import Tensor, nn
 
 from eiv.engine import kernels
 from eiv.engine.products import product
-from eiv.networks.cosine import CosineNetwork, CosineStack
-from eiv.networks.stack import MaskedDropout, NetworkStack
+from eiv.engine.stack import MaskedDropout, NetworkStack
 
 _ROWS_WORTH_A_CUT = 64  # inputs per weight draw from which on it pays to cut units out
 _ROWS_AT_ONCE = 1024  # rows per matrix product in prediction: they fill the cache and still fit into it
 
 
-def fast_stack(stack: NetworkStack, precision: str = "auto") -> NetworkStack:
-    """The same networks as an `MLPStack` if they are fully connected, as a `CosineStack`, or else `stack` itself."""
-    if _is_mlp(stack.template):
-        return MLPStack(stack, precision)
-    if precision == "bfloat16":
-        raise ValueError("precision='bfloat16' is for fully connected networks such as the paper's, not this module.")
-    return CosineStack(stack) if type(stack.template) is CosineNetwork else stack
-
-
-def _is_mlp(module: nn.Module) -> bool:
+def is_mlp(module: nn.Module) -> bool:
     """Whether `module` is hidden layers of `Linear, (Leaky)ReLU, dropout` and a `Linear` head, and nothing else."""
     if type(module) is not nn.Sequential or len(module) < 4 or len(module) % 3 != 1:
         return False

@@ -1,0 +1,114 @@
+"""`likelihood="auto"`: held-out labels over folds choose, and the model says what was chosen."""
+
+import numpy as np
+import pytest
+
+from eiv import EiVRegressor
+from eiv.io.modelfile import read_header
+from eiv.report.provenance import header_lines
+from eiv.training import choosing
+
+FAST = {"hidden_units": 8, "n_hidden": 1, "epochs": 3, "n_theta": 4, "random_state": 0}
+RANDOM = np.random.default_rng(0)
+X = RANDOM.uniform(-1, 1, (90, 1))
+Y = np.sin(3 * X[:, 0]) + 0.1 * RANDOM.standard_normal(90)
+
+
+def densities(gains):
+    """Scores whose log densities differ from those of normal noise by a mean and a scatter."""
+
+    def score(model, table):
+        mean, scatter = gains.get(model.settings.likelihood, (0.0, 0.0))
+        alternating = np.where(np.arange(len(table.x)) % 2, 1.0, -1.0)
+        return choosing.Score(mean + scatter * alternating, 1.0, table.weights)
+
+    return score
+
+
+@pytest.mark.parametrize(
+    ("gains", "chosen"),
+    [
+        ({}, "normal"),
+        ({"student_t": (0.3, 0.5)}, "student_t"),  # standard error 0.5 / sqrt(90) = 0.053
+        ({"student_t": (0.12, 0.5)}, "normal"),  # 0.12 - 2 * 0.053 < 0.02
+        ({"student_t": (0.3, 0.5), "varying": (0.4, 0.5)}, "varying"),
+        ({"student_t": (-1.0, 0.0), "varying": (0.019, 0.0)}, "normal"),  # clear, but not worth it
+    ],
+)
+def test_another_than_normal_noise_has_to_be_clearly_better(monkeypatch, gains, chosen):
+    monkeypatch.setattr(choosing, "_score", densities(gains))
+    model = EiVRegressor(likelihood="auto", **FAST).fit(X, Y)
+    assert model.settings_.likelihood == chosen
+    words = model.model_.record.likelihood_choice
+    assert words.startswith(f"{chosen}, by the log density of held-out labels")
+    for name, (mean, scatter) in gains.items():
+        assert f"{name} {mean:+.3f} ± {scatter / 90**0.5:.3f}" in words
+
+
+def test_the_fit_is_that_of_the_likelihood_chosen(monkeypatch, tmp_path):
+    monkeypatch.setattr(choosing, "_score", densities({"varying": (1.0, 0.0)}))
+    model = EiVRegressor(0.1, likelihood="auto", **FAST).fit(X, Y)
+    plain = EiVRegressor(0.1, likelihood="varying", **FAST).fit(X, Y)
+    assert np.array_equal(model.predict(X), plain.predict(X))
+    assert plain.model_.record.likelihood_choice == ""
+    model.save(tmp_path / "model.eiv")
+    again = EiVRegressor.load(tmp_path / "model.eiv")
+    assert again.model_.record.likelihood_choice == model.model_.record.likelihood_choice != ""
+    lines = dict(header_lines(read_header(tmp_path / "model.eiv")))
+    assert lines["likelihood"] == model.model_.record.likelihood_choice
+
+
+def test_folds_are_of_all_rows_and_apart(monkeypatch):
+    seen = []
+
+    def fit_models(specs, tables, on_progress=None):
+        seen.append([each.x[:, 0].tolist() for each in tables])
+        return [None] * len(tables)
+
+    def score(model, table):
+        return choosing.Score(table.x[:, 0], 1.0)
+
+    monkeypatch.setattr(choosing, "_score", score)
+    table = EiVRegressor(**FAST)._check_table(X, Y, None)
+    spec = choosing.Spec(EiVRegressor(**FAST)._arguments, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(choosing, "fit_models", fit_models)
+        found = choosing._of_folds(spec, table, "normal", None)
+    assert sorted(found.log_densities) == sorted(X[:, 0])  # each row is held out once
+    for fold, learned in enumerate(seen[0]):
+        assert len(learned) == 60
+        assert not set(learned) & set(found.log_densities[30 * fold : 30 * fold + 30])
+
+
+def test_few_rows_are_not_compared():
+    model = EiVRegressor(likelihood="auto", **FAST).fit(X[:40], Y[:40])
+    assert model.settings_.likelihood == "normal"
+    assert "too few rows" in model.model_.record.likelihood_choice
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"y_noise": 0.3}, "likelihood: 'auto' compares likelihoods .*y_noise is 0.3"),
+        ({"recipe": "paper"}, "y_noise is 'rmse'"),
+        ({"network": "cosine"}, "likelihood: 'auto' has no meaning for network='cosine'"),
+        ({"likelihood": "best"}, "likelihood must be .*'auto'"),
+    ],
+)
+def test_what_it_does_not_go_with(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        EiVRegressor(**{"likelihood": "auto"} | arguments).fit(X, Y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chosen", ["normal", "student_t", "varying"])
+def test_tables_of_each_kind_are_told_apart(chosen):
+    """600 rows each. Wild labels and fourfold noise gain 0.1 nats per label and more, see docs/noise.md."""
+    random = np.random.default_rng(5)
+    zeta = random.uniform(-1, 1, (600, 1))
+    sigma = 0.1 * (16 ** ((zeta[:, 0] + 1) / 2) if chosen == "varying" else 1.0)
+    y = np.sin(3 * zeta[:, 0]) + sigma * random.standard_normal(600)
+    if chosen == "student_t":
+        y[::20] += random.choice([-1, 1], 30) * random.uniform(0.5, 3, 30)
+    model = EiVRegressor(likelihood="auto", hidden_units=32, n_hidden=2, epochs=150, random_state=0)
+    assert model.fit(zeta, y).settings_.likelihood == chosen
