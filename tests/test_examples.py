@@ -1,5 +1,6 @@
 """The shipped example is what its script makes, and its truth is found again."""
 
+import importlib
 import importlib.util
 import shutil
 from pathlib import Path
@@ -53,3 +54,22 @@ def test_the_truth_is_found_again(humidity, run, tmp_path, monkeypatch):
     assert ((found["low"] <= truth) & (truth <= found["high"])).mean() > 0.6
     steep = truth > np.median(truth)  # warm and humid air: the same errors of the inputs matter more
     assert found["aleatoric"][steep].mean() > 1.5 * found["aleatoric"][~steep].mean()
+
+
+def test_the_stages_of_rail_give_redshifts(tmp_path, monkeypatch):
+    pytest.importorskip("rail.core.stage", reason="needs pz-rail-base")
+    monkeypatch.syspath_prepend(FOLDER)
+    stages = importlib.import_module("rail_stage")  # RAIL asks for a module that is imported
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    z, errors = random.uniform(0, 1, 80), np.full(80, 0.05)
+    table = {"u": 20 + 2 * z + 0.05 * random.normal(size=80), "g": 21 - z + 0.05 * random.normal(size=80)}
+    table |= {"u_err": errors, "g_err": errors, "redshift": z}
+    columns = {"bands": ["u", "g"], "errors": ["u_err", "g_err"], "hdf5_groupname": ""}
+    settings = {"network": "cosine", "hidden_units": 16}
+    model = stages.EivInformer.make_stage(name="inform", settings=settings, **columns).inform(table)
+    found = stages.EivEstimator.make_stage(name="estimate", model=model, n_quantiles=19, **columns).estimate(table).data
+    assert found.npdf == 80
+    np.testing.assert_allclose(found.median()[:, 0], z, atol=0.15)
+    with pytest.raises(ValueError, match="errors must name a column for each of bands"):
+        stages.EivInformer.make_stage(name="wrong", bands=["u"], errors=[]).inform(table)

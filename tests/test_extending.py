@@ -62,7 +62,7 @@ def test_a_learner_of_ones_own_is_given_again_as_it_was_fitted(table, tmp_path):
 
 
 def test_a_family_of_ones_own_varies_as_it_says(table):
-    """f is 1 + 0.1 e times a line through zero, so the epistemic part is 0.1 |f|: four standard errors of 200 draws."""
+    """f is 1 + 0.1 e times a line through zero, so the epistemic std is 0.1 |f|: four standard errors of 200 draws."""
     X, y = table
 
     def module(n_inputs, n_outputs):

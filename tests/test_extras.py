@@ -16,8 +16,20 @@ from eiv.extras import MissingExtraError, is_installed, needs
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-OTHERS = ("parquet", "excel", "onnx", "odr", "datasets")
-NOT_CORE = ("typer", "rich", "jinja2", "matplotlib", "pyarrow", "openpyxl", "onnx", "onnxruntime", "odrpack")
+OTHERS = ("parquet", "excel", "onnx", "odr", "qp", "arviz", "datasets")
+NOT_CORE = (
+    "typer",
+    "rich",
+    "jinja2",
+    "matplotlib",
+    "pyarrow",
+    "openpyxl",
+    "onnx",
+    "onnxruntime",
+    "odrpack",
+    "qp",
+    "arviz",
+)
 
 with_all = pytest.mark.skipif(
     not all(map(is_installed, NOT_CORE)), reason="needs the extras, to take some of them away"
@@ -98,6 +110,8 @@ found = {
     "workbook": sentence(workbook),
     "tables": sentence(tables),
     "odr": sentence(odr),
+    "qp": sentence(lambda: p.to_qp()),
+    "arviz": sentence(lambda: p.to_arviz()),
     "experiments": sentence(experiments),
     "left": sorted(path.name for path in folder.iterdir()),
     "loaded": sorted({packages} & set(sys.modules)),
@@ -112,6 +126,8 @@ SENTENCES = {
     "workbook": 'An Excel workbook needs openpyxl, which is missing: pip install "eiv[datasets]"',
     "tables": 'eiv.io.tables needs pyarrow, which is missing: pip install "eiv[parquet]"',
     "odr": 'Orthogonal distance regression needs odrpack, which is missing: pip install "eiv[odr]"',
+    "qp": 'Prediction.to_qp needs qp, which is missing: pip install "eiv[qp]"',
+    "arviz": 'Prediction.to_arviz needs arviz, which is missing: pip install "eiv[arviz]"',
     "experiments": 'eiv.experiments needs rich, which is missing: pip install "eiv[cli]"',
 }
 
@@ -176,6 +192,7 @@ def test_the_command_line_without_the_other_extras(tmp_path):
     table = "\n".join(["a,b,y", *(f"{a},{b},{a - b:.3f}" for a, b in rows)])
     (tmp_path / "table.csv").write_text(table, encoding="utf-8")
     (tmp_path / "table.xlsx").write_bytes(b"PK\3\4")
+    (tmp_path / "table.fits").write_bytes(b"SIMPLE")
     commands = [
         "fit table.csv --target y --x-err 0.1 --recipe paper --set epochs=2 -o m.eiv",
         "predict m.eiv table.csv -o p.parquet",
@@ -183,6 +200,7 @@ def test_the_command_line_without_the_other_extras(tmp_path):
         "info m.eiv",
         "datasets",
         "predict m.eiv table.xlsx -o p.csv",
+        "predict m.eiv table.fits -o p.csv",
         "explain m.eiv table.csv --row 3 -o budget.png",
         "report m.eiv table.csv -o page.html",
         "reproduce --out quick",
@@ -190,13 +208,15 @@ def test_the_command_line_without_the_other_extras(tmp_path):
         "study posteriors --out study",
         "study tables --out study --seeds 0:1",
     ]
-    missing = ("jinja2", "matplotlib", "openpyxl", "onnx", "onnxruntime")
+    missing = ("jinja2", "matplotlib", "openpyxl", "onnx", "onnxruntime", "astropy")
     ended = run_without(missing, COMMANDS, json.dumps([command.split() for command in commands]), cwd=tmp_path)
     lines = [line for line in ended.stderr.splitlines() if line.startswith(("status", "error"))]
     of_pages = 'needs jinja2 and matplotlib, which are missing: pip install "eiv[report]"'
     assert lines == [
         *["status 0"] * 5,
         'error: table.xlsx: reading Excel needs openpyxl, which is missing: pip install "eiv[excel]"',
+        "status 2",
+        'error: table.fits: reading FITS needs astropy, which is missing: pip install "eiv[astro]"',
         "status 2",
         'error: A picture needs matplotlib, which is missing: pip install "eiv[report]"',
         "status 2",
@@ -206,7 +226,7 @@ def test_the_command_line_without_the_other_extras(tmp_path):
         "status 2",
         *[f"error: eiv study {of_pages}", "status 2"] * 3,
     ]
-    assert {path.name for path in tmp_path.iterdir()} == {"table.csv", "table.xlsx", "m.eiv", "p.parquet"}
+    assert {path.name for path in tmp_path.iterdir()} == {"table.csv", "table.xlsx", "table.fits", "m.eiv", "p.parquet"}
 
 
 @with_all
@@ -217,9 +237,14 @@ def test_each_extra_works_without_the_others(extra):
     ended = run_without(hidden, TRY + CORE.replace("{packages}", repr(hidden)))
     assert ended.returncode == 0, ended.stderr
     found = json.loads(ended.stdout.splitlines()[-1])
-    works = {"report": {"figure", "page"}, "parquet": {"tables"}, "onnx": {"onnx"}, "odr": {"odr"}}.get(
-        extra, {"workbook"}
-    )
+    works = {
+        "report": {"figure", "page"},
+        "parquet": {"tables"},
+        "onnx": {"onnx"},
+        "odr": {"odr"},
+        "qp": {"qp"},
+        "arviz": {"arviz"},
+    }.get(extra, {"workbook"})
     assert {name for name in SENTENCES if found[name] == SENTENCES[name]} == set(SENTENCES) - works
     assert {found[name] for name in works} <= {"it works", "BadZipFile"}  # the latter from openpyxl itself
     assert found["loaded"] == []
@@ -240,7 +265,9 @@ def packages_of(extra):
     for requirement in EXTRAS[extra]:
         own = re.fullmatch(r"eiv\[(.*)\]", requirement)
         names |= (
-            set().union(*map(packages_of, own[1].split(","))) if own else {re.match(r"[\w-]+", requirement)[0].lower()}
+            set().union(*map(packages_of, own[1].split(",")))
+            if own
+            else {re.match(r"[\w-]+", requirement)[0].lower().removesuffix("-prob")}  # qp-prob is imported as qp
         )
     return names
 
@@ -263,7 +290,7 @@ def test_each_extra_installs_what_is_missing_without_it():
 
 def test_all_installs_every_extra_and_dev_installs_all():
     needed_by_sklearn = {"joblib", "narwhals"}  # the second from 1.9 on
-    assert packages_of("all") == {*NOT_CORE, *needed_by_sklearn}
+    assert packages_of("all") == {*NOT_CORE, *needed_by_sklearn, "astropy"}
     assert packages_of("dev") > packages_of("all")
     core = {re.match(r"[\w-]+", requirement)[0] for requirement in PROJECT["dependencies"]}
     assert not core & packages_of("all")

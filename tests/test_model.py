@@ -19,7 +19,7 @@ def test_it_predicts_as_its_estimator_does(fitted):
     estimator, X = fitted
     model = estimator.model_
     for X_err in (None, 0.3, relative(0.1), np.full((5, 2), 0.2)):
-        found = model.predict(X, model.errors_of(X_err, len(X)))
+        found = model.predict(*model.readings(X, X_err)[:2])
         expected = estimator.predict_distribution(X, X_err=X_err)
         for part in ("mean", "epistemic", "aleatoric", "noise"):
             np.testing.assert_array_equal(getattr(found, part), getattr(expected, part))
@@ -28,10 +28,10 @@ def test_it_predicts_as_its_estimator_does(fitted):
 def test_errors_are_checked(fitted):
     model = fitted[0].model_
     with pytest.raises(ValueError, match="X_err must not be negative, got -1"):
-        model.errors_of(-1.0, 5)
+        model.readings(fitted[1], -1.0)
     per_row = EiVRegressor(**FAST).fit(fitted[1], fitted[1].sum(1), X_err=np.full((5, 2), [[0.1, 0.2]])).model_
     with pytest.raises(ValueError, match="X_err is needed"):
-        per_row.errors_of(None, 5)
+        per_row.readings(fitted[1])
 
 
 def test_draws_that_were_changed_before_saving_are_those_of_the_file(fitted, tmp_path):
@@ -45,7 +45,7 @@ def test_draws_that_were_changed_before_saving_are_those_of_the_file(fitted, tmp
 
 def test_another_prior_leaves_the_model_as_it_was(fitted):
     model, X = fitted[0].model_, fitted[1]
-    before = model.predict(X, model.errors_of(None, 5)).mean
+    before = model.predict(*model.readings(X)[:2]).mean
     other = model.with_prior(NormalPrior(std=0.2))
-    assert np.abs(other.predict(X, other.errors_of(None, 5)).mean - before).max() > 0
-    np.testing.assert_array_equal(model.predict(X, model.errors_of(None, 5)).mean, before)
+    assert np.abs(other.predict(*other.readings(X)[:2]).mean - before).max() > 0
+    np.testing.assert_array_equal(model.predict(*model.readings(X)[:2]).mean, before)

@@ -55,5 +55,5 @@ plt.show()
 # other labels, and its curve is off by more than three times as much. Student's t knows that a few labels may lie far
 # off, and lets them. Below, one number for the noise is too much on the left and too little on the right. With noise
 # that varies, the interval follows the scatter, and the curve is closer to the truth, because labels on the left count
-# for more. The corners of the curves are those of a network of layers; see "Which noise when" in the guides for what
-# each noise assumes and costs.
+# for more. The corners of the curves are those of a network of layers; see "Choosing a noise model" in the guides for
+# what each noise assumes and costs.

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from eiv.classifier import EiVClassifier
     from eiv.comparison import Comparison, compare
     from eiv.estimators import ErrorScaler
+    from eiv.estimators.gum import uncertainty_budgets
     from eiv.inputs import (
+        ErrorLaw,
         FlatPrior,
         LearnedPrior,
         LostPrecisionWarning,
@@ -20,13 +22,22 @@ if TYPE_CHECKING:
         NormalPrior,
         Repeats,
         SuspiciousErrorWarning,
+        censored,
         errors_from_repeats,
         estimated,
+        growing,
+        law_from_pairs,
+        law_from_repeats,
+        rectangular,
         relative,
+        split_normal,
+        student_t,
+        triangular,
     )
     from eiv.io.modelfile import ModelFileError
     from eiv.model import FittedModel
     from eiv.prediction.classes import ClassPrediction
+    from eiv.prediction.gum import InputQuantity, UncertaintyBudget
     from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
     from eiv.prediction.trueinputs import TrueInputs
     from eiv.regressor import EiVRegressor, Sensitivity, fit_splits, sensitivity
@@ -40,9 +51,11 @@ __all__ = [
     "Comparison",
     "EiVClassifier",
     "EiVRegressor",
+    "ErrorLaw",
     "ErrorScaler",
     "FittedModel",
     "FlatPrior",
+    "InputQuantity",
     "LabelErrorWarning",
     "LearnedPrior",
     "LostPrecisionWarning",
@@ -56,13 +69,23 @@ __all__ = [
     "SuspiciousErrorWarning",
     "TrainingDivergedError",
     "TrueInputs",
+    "UncertaintyBudget",
     "UnlikeRowsWarning",
+    "censored",
     "compare",
     "errors_from_repeats",
     "estimated",
     "fit_splits",
+    "growing",
+    "law_from_pairs",
+    "law_from_repeats",
+    "rectangular",
     "relative",
     "sensitivity",
+    "split_normal",
+    "student_t",
+    "triangular",
+    "uncertainty_budgets",
 ]
 
 _HOMES = {
@@ -70,9 +93,11 @@ _HOMES = {
     "Comparison": "eiv.comparison",
     "EiVClassifier": "eiv.classifier",
     "EiVRegressor": "eiv.regressor",
+    "ErrorLaw": "eiv.inputs",
     "ErrorScaler": "eiv.estimators",
     "FittedModel": "eiv.model",
     "FlatPrior": "eiv.inputs",
+    "InputQuantity": "eiv.prediction.gum",
     "LabelErrorWarning": "eiv.prediction.result",
     "LearnedPrior": "eiv.inputs",
     "LostPrecisionWarning": "eiv.inputs",
@@ -86,13 +111,23 @@ _HOMES = {
     "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
     "TrueInputs": "eiv.prediction.trueinputs",
+    "UncertaintyBudget": "eiv.prediction.gum",
     "UnlikeRowsWarning": "eiv.prediction.result",
+    "censored": "eiv.inputs",
     "compare": "eiv.comparison",
     "errors_from_repeats": "eiv.inputs",
     "estimated": "eiv.inputs",
     "fit_splits": "eiv.regressor",
+    "growing": "eiv.inputs",
+    "law_from_pairs": "eiv.inputs",
+    "law_from_repeats": "eiv.inputs",
+    "rectangular": "eiv.inputs",
     "relative": "eiv.inputs",
     "sensitivity": "eiv.regressor",
+    "split_normal": "eiv.inputs",
+    "student_t": "eiv.inputs",
+    "triangular": "eiv.inputs",
+    "uncertainty_budgets": "eiv.estimators.gum",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -16,10 +17,22 @@ from torch import Tensor
 from eiv.engine import memory
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import network_seeds
-from eiv.inputs import EstimatedError, InputPrior, LearnedSizes, TrainingCloud, ZetaPosterior
+from eiv.inputs import (
+    ErrorLaw,
+    EstimatedError,
+    FlatPrior,
+    InputPrior,
+    LearnedSizes,
+    TrainingCloud,
+    ZetaMixture,
+    ZetaPosterior,
+)
 from eiv.inputs.columns import ErrorColumns
-from eiv.inputs.errors import stated_errors, times
-from eiv.inputs.own import OwnDraws, standardised
+from eiv.inputs.errors import times
+from eiv.inputs.given import zeta_given
+from eiv.inputs.mixed import Errors, MixedErrors, missing_cells
+from eiv.inputs.own import OwnDraws, stack_posteriors, standardised
+from eiv.inputs.stated import Readings
 from eiv.inputs.zeta import is_ours
 from eiv.likelihoods import Likelihood
 from eiv.likelihoods.base import OtherOutputs
@@ -44,6 +57,7 @@ SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
     "literal": LiteralSampler,
 }
 _BUDGET_THETAS = 20  # of a network, for the budget of an entropy: it takes 1,024 zetas of a row for each input
+_MOST_SHOWN = 20  # inputs in a notebook
 _OFF_ONE = 1e-9  # the tolerance of the sum of the shares: above rounding, and too small to show in a prediction
 
 
@@ -57,6 +71,8 @@ class Names:
         has_columns: whether y had a second axis.
         classes: the classes in the order of the networks' outputs, where labels are classes.
         error_columns: the columns of X that hold errors of others, where some do.
+        units: of the features, None for one without; None where X had none.
+        output_units: the same for y.
 
     Examples:
         >>> Names(features=("length", "temperature")).has_columns
@@ -69,6 +85,8 @@ class Names:
     has_columns: bool = False
     classes: NDArray[Any] | None = None
     error_columns: ErrorColumns | None = None
+    units: tuple[str | None, ...] | None = None
+    output_units: tuple[str | None, ...] | None = None
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -125,7 +143,7 @@ class FittedModel:
         likelihood: the fitted p(y | f) of each network, in the units of the networks.
         weights: `S`, the share of each network in the pool; they add up to one.
         x_err: the error of X in predictions where none is given, `n_x` or `n_x x n_x`; None after a fit with errors
-            that differ from row to row.
+            that differ from row to row. Where there are `laws`, the median of their standard deviations.
         n_features: n_x.
         n_outputs: n_y.
         names: the names of features and outputs.
@@ -133,6 +151,7 @@ class FittedModel:
         cloud: where the training rows lie; None where an older file does not say.
         sizes: what was learned of the size of the errors of X, where that was asked for. The networks then belong to
             its nodes, as many to each; `input_prior` and `cloud` are those of the node with the largest share.
+        laws: of the error of each feature, where some have another one than the normal; else None.
 
     Examples:
         >>> from eiv import EiVRegressor
@@ -159,6 +178,7 @@ class FittedModel:
     record: Record
     cloud: TrainingCloud | None = None
     sizes: LearnedSizes | None = None
+    laws: tuple[ErrorLaw, ...] | None = None
 
     def __post_init__(self) -> None:
         """Refuse weights that are not shares of one."""
@@ -190,12 +210,12 @@ class FittedModel:
         """The seeds of the networks, one for each."""
         return network_seeds(self.seed, self.n_networks)
 
-    def zeta_posterior(self, x: Array, errors: Array, device: torch.device, dtype: torch.dtype) -> ZetaPosterior:
+    def zeta_posterior(self, x: Array, errors: Errors, device: torch.device, dtype: torch.dtype) -> ZetaPosterior:
         """The posterior of zeta given x and its `errors`, in the units of the networks: `rows x n_x`."""
         return standardised_zetas(self._prior, self.x_scaler, x, errors).to(device, dtype)
 
     @property
-    def _prior(self) -> InputPrior:
+    def _prior(self) -> InputPrior | _PriorOfLike:
         """The input prior; one that was learned does not overrule rows that are unlike those it was learned from."""
         if self.cloud is None or not self.cloud.of_zeta or self.cloud.prior is not self.input_prior:
             return self.input_prior
@@ -205,6 +225,28 @@ class FittedModel:
     def has_classes(self) -> bool:
         """Whether labels are classes."""
         return self.names.classes is not None
+
+    def _repr_html_(self) -> str:
+        """What the model predicts from what, and how, in notebooks."""
+        features = self.names.features or tuple(f"x{i}" for i in range(self.n_features))
+        quantiles, errors = self.record.x_quantiles, self.record.x_err_median
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{quantiles[0, i]:.4g} to {quantiles[-1, i]:.4g}</td>"
+            f"<td>{errors[i]:.4g}</td></tr>"
+            for i, name in enumerate(features[:_MOST_SHOWN])
+        )
+        more = f"<p>and {len(features) - _MOST_SHOWN} more inputs</p>" if len(features) > _MOST_SHOWN else ""
+        words = {
+            "predicts": ", ".join(self.names.outputs or ("y",)) + (" (classes)" if self.has_classes else ""),
+            "network": f"{self.settings.network}, pool of {self.n_networks}",
+            "weight posterior": type(self.posterior).__name__,
+            "input prior": type(self.input_prior).__name__,
+            "labels scatter by": self.likelihood.describe(self.y_scaler.scale, self.pool),
+            "stated errors times": f"{self.settings.x_err_factor:g}",
+        }
+        facts = "".join(f"<tr><td>{name}</td><td>{html.escape(text)}</td></tr>" for name, text in words.items() if text)
+        heading = "<tr><th>input</th><th>training rows</th><th>median error</th></tr>"
+        return f"<div><p><b>FittedModel</b></p><table>{facts}</table><table>{heading}{rows}</table>{more}</div>"
 
     def with_draws(self, n_theta: int | None = None, n_zeta: int | None = None) -> FittedModel:
         """The same model with other numbers of draws in its predictions; None leaves a number as it is."""
@@ -252,30 +294,35 @@ class FittedModel:
             found.append((node.share, model))
         return found
 
-    def errors_of(self, X_err: Any, n_rows: int) -> Array:
-        """The errors of rows to predict, in a form of `eiv.inputs.errors`.
+    def readings(self, x: Array, X_err: Any = None) -> Readings:
+        """Rows to predict and their errors, in a form of `eiv.inputs.errors`.
 
         Args:
+            x: `rows x n_x`; NaN for a reading that is missing, where the model was fitted with missing="integrate", or
+                that is below the limit of a law.
             X_err: what a user states, in the units of X; None for the error of the fit.
-            n_rows: the number of rows.
 
         Returns:
-            Standard deviations or covariances, for all rows or for each.
+            The rows without NaN, and their errors.
 
         """
-        if X_err is None:
+        record, features = self.record, self.names.features
+        if X_err is None and self.laws is None:
             if self.x_err is None:
                 raise ValueError(
                     "X_err is needed: the model was fitted with an error for each row, so the errors of new rows have "
                     "to be given too (X_err=0 where they are exact)."
                 )
-            return self.x_err[None]
-        if isinstance(X_err, EstimatedError):
+            found = Readings(x, self.x_err[None])
+        elif isinstance(X_err, EstimatedError):
             raise ValueError(
                 "X_err: the size of errors is learned in a fit; state the errors of rows to predict as numbers, which "
                 "are multiplied by what the fit has learned."
             )
-        return stated_errors("X_err", X_err, self.names.features, self.record.x_spread, n_rows)
+        else:
+            given = self.laws if X_err is None else X_err
+            found = Readings.of("X_err", given, x, features, spread=record.x_spread, by_row=True)
+        return found.without_gaps(self.settings.missing, record.x_spread, record.x_quantiles[2], features)
 
     def for_predictions(self) -> WeightPosterior:
         """The weight posterior, in float64 where its moments are known in closed form.
@@ -292,7 +339,7 @@ class FittedModel:
     def predict(
         self,
         x: Array,
-        errors: Array,
+        errors: Errors,
         y_err: Array | None = None,
         *,
         n_draws: tuple[int, int] | None = None,
@@ -371,13 +418,13 @@ class FittedModel:
     def predict_classes(
         self,
         x: Array,
-        errors: Array,
+        errors: Errors,
         *,
         n_draws: tuple[int, int] | None = None,
         budget: bool = False,
         index: Any = None,
     ) -> ClassPrediction:
-        """The probabilities of classes, and the parts of their entropy, for rows that have been checked.
+        """The probabilities of classes, and the components of their entropy, for rows that have been checked.
 
         The arguments are those of `predict`. `budget` adds what each input contributes, by 20 thetas at most.
         """
@@ -414,7 +461,7 @@ class FittedModel:
     def true_inputs(
         self,
         x: Array,
-        errors: Array,
+        errors: Errors,
         y: Array | None = None,
         y_err: Array | None = None,
         *,
@@ -467,7 +514,7 @@ class FittedModel:
             x, found.mean, found.std, found.ess, found.draws, found.covariance, index, self.names.features
         )
 
-    def _zetas(self, x: Array, errors: Array, rows: NDArray[np.int64], device: torch.device) -> ZetaPosterior:
+    def _zetas(self, x: Array, errors: Errors, rows: NDArray[np.int64], device: torch.device) -> ZetaPosterior:
         """The posterior of zeta given x in some rows, in the units of X and in float64."""
         zeta = checked_zetas(self._prior, x[rows], errors if len(errors) == 1 else errors[rows])
         if not is_ours(zeta):
@@ -475,13 +522,13 @@ class FittedModel:
             zeta = OwnDraws.of(zeta, shift, scale)  # which looks whether it can be drawn from
         return zeta.to(device, torch.float64)
 
-    def _taken(self, errors: Array, n_draws: tuple[int, int] | None) -> tuple[Array, int, int]:
+    def _taken(self, errors: Errors, n_draws: tuple[int, int] | None) -> tuple[Errors, int, int]:
         """The errors of x that a prediction takes, the number of thetas per network, and of zetas per block."""
         n_theta, n_zeta = n_draws or (self.settings.n_theta, zetas_per_block(self.settings.n_zeta))
         taken = times(errors, self.factor)
         return taken, n_theta, n_zeta if taken.any() else 1
 
-    def draw_zeta(self, x: Array, errors: Array, n_draws: int, random: np.random.Generator) -> Array:
+    def draw_zeta(self, x: Array, errors: Errors, n_draws: int, random: np.random.Generator) -> Array:
         """Draw true inputs given the measured ones, in the units of X: `n_draws x rows x n_x`."""
         parts = self.parts
         if len(parts) > 1:
@@ -491,13 +538,29 @@ class FittedModel:
                 found[chosen == place] = part.draw_zeta(x, errors, int(np.sum(chosen == place)), random)
             return found
         taken = times(errors, self.factor)
-        zeta = self._prior.posterior(torch.tensor(x), torch.tensor(taken))
+        zeta = checked_zetas(self._prior, x, taken)
         noise = random.standard_normal((len(x), n_draws, zeta.n_base))
         drawn: Array = zeta.draw(torch.from_numpy(noise)).transpose(0, 1).numpy()
         return drawn
 
+    def zeta_moments(self, x: Array, errors: Errors) -> tuple[Array, Array]:
+        """The mean and the standard deviation of the true inputs given the measured ones, in the units of X.
+
+        Args:
+            x: `rows x n_x`.
+            errors: the stated errors of x, in a form of `eiv.inputs.errors`.
+
+        Returns:
+            Two arrays `rows x n_x`.
+
+        """
+        taken = times(errors, self.settings.x_err_factor)
+        zeta = checked_zetas(self._prior, x, taken)
+        variances = zeta.covariance.diagonal(dim1=-2, dim2=-1)
+        return zeta.mean.expand(x.shape).numpy(), np.sqrt(variances.expand(x.shape).numpy())
+
     def _sampled(
-        self, x: Array, errors: Array, sampler: FunctionSampler, posterior: WeightPosterior, keep: bool
+        self, x: Array, errors: Errors, sampler: FunctionSampler, posterior: WeightPosterior, keep: bool
     ) -> tuple[Array, Array | None]:
         """Mean, epistemic and aleatoric variance of all outputs of the networks, in their units, and draws.
 
@@ -526,7 +589,7 @@ class FittedModel:
         """Which outputs of the networks are f."""
         return self.likelihood.f_outputs(self.n_outputs)
 
-    def _shares(self, x: Array, errors: Array, n_theta: int, n_zeta: int) -> Array:
+    def _shares(self, x: Array, errors: Errors, n_theta: int, n_zeta: int) -> Array:
         """The share of each feature in the aleatoric variance, `rows x n_y x n_x`; NaN where there is no error."""
         shares = np.full((len(x), self.n_outputs, self.n_features), np.nan)
         if errors.any():
@@ -537,7 +600,7 @@ class FittedModel:
         return shares
 
     def _chunks(
-        self, x: Array, errors: Array, size: int, posterior: WeightPosterior
+        self, x: Array, errors: Errors, size: int, posterior: WeightPosterior
     ) -> Iterator[tuple[slice, ZetaPosterior]]:
         """The posterior of zeta, standardised, for `size` rows at a time, in the dtype of the networks."""
         like = posterior.parameters[0]
@@ -549,14 +612,26 @@ class FittedModel:
 
 @dataclass(frozen=True)
 class _PriorOfLike:
-    """A learned prior for rows like those it was learned from, and a flat one for others."""
+    """A learned prior for rows like those it was learned from, and a flat one for others that miss no reading."""
 
     cloud: TrainingCloud
 
-    def posterior(self, x: Tensor, x_err: Tensor) -> ZetaPosterior:
-        zeta = self.cloud.prior.posterior(x, x_err)
-        beyond = torch.from_numpy(self.cloud.beyond(x.numpy(), x_err.numpy()))
-        return zeta.with_flat_prior(beyond, x, x_err) if bool(beyond.any()) else zeta
+    def zetas(self, x: Array, errors: Errors) -> ZetaPosterior:
+        zeta = zeta_given(self.cloud.prior, torch.tensor(x), errors)
+        beyond, missing = self.cloud.beyond(x, errors), missing_cells(errors)
+        if missing is not None:
+            beyond &= ~missing.any(1)
+        rows = torch.from_numpy(beyond)
+        if not beyond.any() or not isinstance(zeta, ZetaMixture):
+            return zeta
+        if not isinstance(errors, MixedErrors):
+            return zeta.with_flat_prior(rows, torch.tensor(x), torch.tensor(errors))
+        pair = stack_posteriors([zeta, zeta_given(FlatPrior(), torch.tensor(x), replace(errors, missing=None))])
+        assert isinstance(pair, ZetaMixture)
+        parts = (pair.log_weights, pair.means, pair.scales)
+        return ZetaMixture.of(
+            *(torch.where(rows[(..., *(None,) * (part.ndim - 2))], part[1], part[0]) for part in parts)
+        )
 
 
 def zetas_per_block(n_zeta: int | None) -> int:
@@ -564,15 +639,15 @@ def zetas_per_block(n_zeta: int | None) -> int:
     return min(max(n_zeta or _MOST_ZETAS, _FEWEST_ZETAS), _MOST_ZETAS)
 
 
-def standardised_zetas(prior: InputPrior, scaler: Scaler, x: Array, errors: Array) -> ZetaPosterior:
+def standardised_zetas(prior: InputPrior | _PriorOfLike, scaler: Scaler, x: Array, errors: Errors) -> ZetaPosterior:
     """The posterior of zeta given x in the units of the networks: `rows x n_x`, in float64."""
     zeta = checked_zetas(prior, x, errors)
     return standardised(zeta, torch.from_numpy(scaler.shift), torch.from_numpy(scaler.scale))
 
 
-def checked_zetas(prior: InputPrior, x: Array, errors: Array) -> ZetaPosterior:
+def checked_zetas(prior: InputPrior | _PriorOfLike, x: Array, errors: Errors) -> ZetaPosterior:
     """The posterior of zeta given x in the units of X: `rows x n_x`, in float64."""
-    zeta = prior.posterior(torch.tensor(x), torch.tensor(errors))
+    zeta = prior.zetas(x, errors) if isinstance(prior, _PriorOfLike) else zeta_given(prior, torch.tensor(x), errors)
     if not isinstance(zeta, ZetaPosterior):
         raise TypeError(f"input_prior: its posterior must be an eiv.inputs.ZetaPosterior, got {type(zeta).__name__}.")
     if not errors.any() and not zeta.is_exact:

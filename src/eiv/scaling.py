@@ -54,11 +54,26 @@ def mean_and_spread(values: Array, weights: Array | None = None) -> tuple[Array,
     r"""The mean and the standard deviation of each column of `values`, `rows x columns`, over weighted rows.
 
     .. math:: m = \frac1W \sum_i w_i v_i, \qquad s^2 = \frac1W \sum_i w_i (v_i - m)^2, \qquad W = \sum_i w_i
+
+    NaN counts for nothing.
     """
+    gaps = np.isnan(values)
+    if gaps.any():
+        return _of_known(values, weights, ~gaps)
     if weights is None:
         return values.mean(0), values.std(0)
     mean = np.average(values, axis=0, weights=weights)
     return mean, np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
+
+
+def _of_known(values: Array, weights: Array | None, known: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """`mean_and_spread` of the values that are `known`, `rows x columns`."""
+    columns = [
+        mean_and_spread(column[own, None], None if weights is None else weights[own])
+        for column, own in zip(values.T, known.T, strict=True)
+    ]
+    mean, spread = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    return mean, spread
 
 
 def _quantiles(values: Array, levels: Array, weights: Array | None) -> Array:

@@ -312,7 +312,7 @@ def _names_one_of(errors: Any, names: Sequence[str] | None) -> bool:
 
 def _row_labels(table: Any) -> Any:
     """The labels of the rows of a pandas table or Series; None for everything else."""
-    return table.index if hasattr(type(table), "iloc") else None
+    return table.index if hasattr(type(table), "reindex") else None
 
 
 def _n_rows(table: Any) -> int | None:

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import chi2
+from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -126,6 +127,22 @@ def test_relative_and_named_errors_are_those_of_ours(table):
     ]
     np.testing.assert_allclose(found[1], found[0])
     np.testing.assert_allclose(found[2], found[0])
+
+
+@pytest.mark.parametrize("method", METHODS, ids=NAMES)
+def test_errors_travel_as_columns_of_the_inputs(table, method):
+    X, X_err, y = table
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(a_err=X_err[:, 0])
+    errors = np.column_stack([X_err[:, 0], np.full(120, 0.2)])
+    named = clone(method).set_params(x_err={"a": "a_err", "b": 0.2}).fit(frame, y)
+    stated = clone(method).fit(frame[["a", "b"]], y, X_err=errors)
+    found, expected = (
+        named.predict_distribution(frame[:9]),
+        stated.predict_distribution(frame[["a", "b"]][:9], X_err=errors[:9]),
+    )
+    np.testing.assert_array_equal(found.mean, expected.mean)
+    np.testing.assert_array_equal(found.total, expected.total)
+    assert found.feature_names == ("a", "b")
 
 
 def test_least_squares_is_that_of_scikit_learn(table):

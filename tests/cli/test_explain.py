@@ -1,6 +1,7 @@
 """`eiv explain`: the budget of one row, in the terminal and as a picture, and every way that it can go wrong."""
 
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from commands import FIT, QUICK, numbers_after, rows
 from eiv import EiVRegressor
+from eiv.io.budgets import budget_from_json
 from eiv.plotting import image, new_figure
 from eiv.prediction import Prediction
 from eiv.report.contributions import NOISE, TOGETHER, WEIGHTS, Budget
@@ -185,3 +187,21 @@ def test_interrupted(model, run, monkeypatch, options, kept):
 def test_other_rows_may_be_amiss(model, run):
     (model / "words.csv").write_text("length,temp,temp_err\n0.5,20,0.1\nlong,,0.1\n")
     assert run("explain", "m.eiv", "words.csv", "--row", "1")[0] == 0
+
+
+def test_the_budget_after_the_gum_is_a_file(model, run):
+    status, out, _ = run("explain", "m.eiv", "d.csv", "--row", "2", "--gum", "b.json", "--level", "0.9")
+    assert status == 0
+    assert "Budget after the GUM: b.json" in out
+    found = budget_from_json(Path("b.json").read_text())
+    assert [each.name for each in found.quantities] == ["length", "temp", "fit", "noise"]
+    assert found.level == 0.9
+    for ending, words in ((".csv", "quantity,value,std,dof"), (".tex", "tabular"), (".xml", "<si:expandedMU>")):
+        assert run("explain", "m.eiv", "d.csv", "--row", "2", "--gum", f"b{ending}")[0] == 0
+        assert words in Path(f"b{ending}").read_text()
+    status, _, err = run("explain", "m.eiv", "d.csv", "--row", "2", "--gum", "b.json")
+    assert status == 2
+    assert "b.json exists already" in err
+    status, _, err = run("explain", "m.eiv", "d.csv", "--row", "2", "--gum", "b.pdf")
+    assert status == 2
+    assert "a budget can be written as .csv, .json, .tex, .xml" in " ".join(err.split())

@@ -53,7 +53,7 @@ def test_it_is_the_prior_of_the_library(folder, run, monkeypatch, name, block):
     ("options", "message"),
     [
         (["--input-prior", "uniform"], "--input-prior must be 'flat', 'normal' or 'mixture', got 'uniform'."),
-        (["--input-prior", "mixture", "--x-err", "0"], "the inputs are taken as exact, so no prior has a part."),
+        (["--input-prior", "mixture", "--x-err", "0"], "the inputs are taken as exact, so a prior has no effect."),
         (
             ["--input-prior", "mixture", "--x-err", "5"],
             "new.csv: --input-prior mixture: the error is beyond the spread of X",

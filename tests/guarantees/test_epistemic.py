@@ -1,4 +1,4 @@
-"""A silent zero in the epistemic part is the classic bug of such libraries."""
+"""A silent zero in the epistemic component is the classic bug of such libraries."""
 
 import itertools
 
@@ -35,7 +35,7 @@ def test_it_grows_with_the_rate(parts):
 
 
 def test_the_input_leaves_its_part_at_every_rate(parts):
-    """f is close to zeta, so the aleatoric part is close to 0.1 where f is not flattened by the penalty."""
+    """f is close to zeta, so the aleatoric component is close to 0.1 where f is not flattened by the penalty."""
     for p in parts[:3]:
         assert 0.06 < np.sqrt(np.mean(p.aleatoric**2)) < 0.12
 

@@ -213,7 +213,7 @@ def test_a_fit_and_its_predictions_draw_from_it(line, posterior, dtype):
 
 
 def test_unbiased_predictions_draw_from_it(line):
-    """Mean and aleatoric part as with the posterior that stands behind, within the error of so many draws."""
+    """Mean and aleatoric component as with the posterior that stands behind, within the error of so many draws."""
     X, y = line
     fast = FAST | {"n_theta": 500, "dropout": 0.1, "epochs": 20}
     plain, own = (
@@ -245,7 +245,7 @@ class Peaks(ZetaPosterior):
 
 @pytest.mark.parametrize("zeta_draws", ["monte_carlo", "stratified", "informed", "auto"])
 def test_numbers_of_a_zeta_may_be_more_than_its_features(line, zeta_draws):
-    """f hardly bends over so small an error: its aleatoric part is half its rise from peak to peak."""
+    """f hardly bends over so small an error: its aleatoric component is half its rise from peak to peak."""
     X, y = line
     fast = FAST | {"posterior": "ensemble", "n_networks": 2, "n_theta": 100, "epochs": 30}
     model = EiVRegressor(0.01, input_prior=Spun(), zeta_draws=zeta_draws, **fast, recipe="paper").fit(X, y)

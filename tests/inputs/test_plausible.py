@@ -278,7 +278,7 @@ def test_errors_that_go_with_x_are_warned_about_with_the_numbers():
     with pytest.warns(
         SuspiciousErrorWarning,
         match=r"X_err is beyond the spread of X in column 0 \(spread [\d.]+, error [\d.]+, of \d+ rows, "
-        r"rank correlation [\d.]+ of errors and \|?X\|?\)\. Errors go with X there",
+        r"rank correlation [\d.]+ of errors and \|?X\|?\)\. Errors depend on X there",
     ) as found:
         check_plausible("X_err", x[:, None], errors[:, None])
     assert len(found) == 1

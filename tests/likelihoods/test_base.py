@@ -366,7 +366,7 @@ def test_the_laplace_families_take_the_information_of_any_likelihood(x_err):
 
 
 def test_a_likelihood_splits_the_error_of_held_out_rows_itself():
-    """Training gives it the rows as they are, and the epistemic part beside them."""
+    """Training gives it the rows as they are, and the epistemic component beside them."""
 
     class Splitting(StudentT):
         splits_error, seen = True, []

@@ -209,7 +209,7 @@ def test_a_line_has_the_posterior_of_a_grid(x_err):
     """y = 1.5 zeta + 0.3 t_3, 300 rows: beta and s on a grid, with the nu that was found.
 
     What was found is the middle of the grid. Nothing on it is more probable by more than 0.02 nats, which a fifth of a
-    standard deviation off would be. Its beta is near the mean, since that is nearly normal. The epistemic part has the
+    standard deviation off would be. Its beta is near the mean, since that is nearly normal. The epistemic std has the
     expected information, the grid the observed one; these differ by sqrt(2 / 300) = 8 %, so by 4 % in the standard
     deviation, of which three times is allowed. Steps of 1e-3 remain of Adam, and 1e-3 of the search.
     """

@@ -144,7 +144,7 @@ def test_moments_are_those_of_many_draws(fitted, table, name):
     """Root mean squares over twelve rows against 200 thetas of each network, crossed with 200 zetas of each row.
 
     The reference scatters by 1 / sqrt(2 * 200) = 5 %, in all rows alike where thetas are shared, and the prediction of
-    a family that is drawn by 6 % in its epistemic part.
+    a family that is drawn by 6 % in its epistemic component.
     """
     X, _, errors = table
     model = fitted[name]

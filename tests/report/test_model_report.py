@@ -317,3 +317,13 @@ def test_in_a_browser_it_loads_without_errors_fits_and_shows_every_figure(browse
     # curves, calibration, measured and residuals over prediction and inputs, budget, range, loss
     assert len(shown) == 4 + 1 + 2 + 4 + 1 + 1 + 1
     assert all(complete and natural > 200 and 200 < client <= width for complete, natural, client in shown)
+
+
+def test_units_are_shown_with_the_names(tmp_path, monkeypatch):
+    u = pytest.importorskip("astropy.units")
+    X, y = table(n_features=1)
+    labels = []
+    monkeypatch.setattr("eiv.report.figures.shortened", lambda text: labels.append(text) or text)
+    text = page_of(tmp_path, fitted=EiVRegressor(0.1, **FAST, recipe="paper").fit(X * u.m, y * u.kg))
+    assert {"x0 [m]", "y [kg]"} <= set(labels)  # those of the axes
+    assert "x0 [m]" in text

@@ -166,6 +166,8 @@ def test_what_cannot_learn_a_size_says_what_can():
         EiVRegressor(estimated(0.1, dof=8), x_err_factor=0.5).fit(x, y)
     with pytest.raises(ValueError, match="5 columns have errors of unknown size"):
         EiVRegressor(estimated(0.1, dof=8)).fit(np.random.default_rng(0).normal(size=(30, 5)), y)
+    with pytest.raises(ValueError, match="is learned for normal errors and readings that are all there"):
+        EiVRegressor(estimated(eiv.rectangular(0.2), dof=8)).fit(x, y)
     with pytest.raises(ValueError, match="labels that are numbers only"):
         eiv.EiVClassifier(estimated(0.1, dof=8)).fit(x, y > 0)
 
@@ -173,6 +175,11 @@ def test_what_cannot_learn_a_size_says_what_can():
 def test_rows_to_predict_have_stated_errors(learned):
     with pytest.raises(ValueError, match="the size of errors is learned in a fit"):
         learned[0].predict([[0.0]], X_err=estimated(0.1, dof=8))
+
+
+def test_true_inputs_need_a_known_size(learned):
+    with pytest.raises(ValueError, match="true inputs are found for errors of a known size"):
+        learned[0].true_inputs(learned[1].X)
 
 
 def test_errors_are_plausible_by_the_small_end_of_their_sizes():

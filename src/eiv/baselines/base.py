@@ -15,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from eiv import validation as v
 from eiv.engine import memory
 from eiv.estimators.base import named
-from eiv.inputs import RelativeError
-from eiv.inputs.errors import check_x_err, named_errors
+from eiv.inputs.columns import ErrorColumns
+from eiv.inputs.stated import stated_errors
+from eiv.io.arrays import plain
 from eiv.likelihoods import NormalLabels
 from eiv.prediction import Prediction
 
@@ -114,6 +115,8 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             The fitted method.
 
         """
+        v.check_same_labels(X, X_err=X_err, y_err=y_err)
+        X, y, y_err = plain("X", X), plain("y", y), plain("y_err", y_err)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
         v.check_numeric("y", y)
@@ -121,20 +124,24 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         labels = np.asarray(labels, dtype=np.float64)
         if np.ptp(labels) == 0:
             raise ValueError("y is constant: there is nothing to fit.")
-        v.check_spread("X", x, getattr(self, "feature_names_in_", None))
+        names, given = getattr(self, "feature_names_in_", None), self.x_err
+        self._features = None if names is None else tuple(map(str, names))
+        self._columns = ErrorColumns.of(self.x_err, names)
+        if self._columns is not None:
+            (x, given), self._features = self._columns.split(x), self._columns.features
+        v.check_spread("X", x, self._features)
         v.check_spread("y", labels[:, None], None)
         known = np.zeros(len(labels)) if y_err is None else v.check_y_err(y_err, (len(labels), 1))[:, 0]
         self._spread, self._y_err_median = x.std(0), v.median_above_zero(known[:, None])
-        if X_err is None:
-            errors = self._errors("x_err", 0.0 if self.x_err is None else self.x_err)
-        else:
-            errors = self._errors("X_err", X_err, len(x))
-        self.x_err_ = errors[0] if len(errors) == 1 else None
+        name, given = ("x_err", 0.0 if given is None else given) if X_err is None else ("X_err", X_err)
+        by_row = X_err is not None or self._columns is not None
+        errors = stated_errors(name, given, x, self._features, by_row=by_row)
+        self.x_err_ = errors[0] if len(errors) == 1 and self._columns is None else None
         self._fit(Rows(x, errors, labels, known))
         return self
 
     def predict_distribution(self, X: Any, *, X_err: Any = None, y_err: Any = None) -> Prediction:
-        """Predict with the parts of the uncertainty that the method knows; the others are 0.
+        """Predict with the components of the uncertainty that the method knows; the others are 0.
 
         Args:
             X: `rows x n_x`.
@@ -146,13 +153,16 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         """
         check_is_fitted(self)
+        v.check_same_labels(X, X_err=X_err, y_err=y_err)
+        X, y_err = plain("X", X), plain("y_err", y_err)
         v.check_numeric("X", X)
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         x: Array = named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
-        mean, epistemic, aleatoric = self._answer(x, self._errors_at_predict(X_err, len(x)))
+        x, in_columns = (x, None) if self._columns is None else self._columns.split(x)
+        errors = self._errors_at_predict(x, in_columns if X_err is None else X_err)
+        mean, epistemic, aleatoric = self._answer(x, errors)
         known = 0.0 if y_err is None else v.check_y_err(y_err, (len(x), 1))[:, 0]
         noise = np.broadcast_to(np.hypot(self.y_noise_, known), mean.shape).copy()
-        features = getattr(self, "feature_names_in_", None)
         return Prediction(
             mean=mean,
             epistemic=epistemic,
@@ -160,7 +170,7 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             noise=noise,
             draws=_draws(mean, np.hypot(epistemic, aleatoric)),
             index=index,
-            feature_names=None if features is None else tuple(map(str, features)),
+            feature_names=self._features,
             y_err_of_fit=self._y_err_median if y_err is None and self._y_err_median.any() else None,
             labels=NormalLabels(noise),
         )
@@ -201,22 +211,15 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         return float(r2_score(y, self.predict(X, X_err=X_err), sample_weight=sample_weight))
 
-    def _errors(self, name: str, errors: Any, n_rows: int | None = None) -> Array:
-        """Checked errors in the order of the features, in one of the forms of `eiv.inputs.errors`."""
-        names = getattr(self, "feature_names_in_", None)
-        if isinstance(errors, RelativeError):
-            return errors.of(self._spread, names)
-        return check_x_err(name, named_errors(name, errors, names), self.n_features_in_, n_rows)
-
-    def _errors_at_predict(self, X_err: Any, n_rows: int) -> Array:
+    def _errors_at_predict(self, x: Array, X_err: Any) -> Array:
         if X_err is not None:
-            return self._errors("X_err", X_err, n_rows)
+            return stated_errors("X_err", X_err, x, self._features, spread=self._spread, by_row=True)
         if self.x_err_ is None and self._takes_errors:
             raise ValueError(
                 "X_err is needed: the method was fitted with an error for each row, so the errors of new rows have to "
                 "be given too (X_err=0 where they are exact)."
             )
-        return np.zeros((1, self.n_features_in_)) if self.x_err_ is None else self.x_err_[None]
+        return np.zeros((1, len(self._spread))) if self.x_err_ is None else self.x_err_[None]
 
 
 def as_covariances(errors: Array, n_rows: int) -> Array:
@@ -263,11 +266,7 @@ def seed_of(random_state: Any) -> int | None:
     """A seed from the forms of `random_state` that scikit-learn takes."""
     if random_state is None or isinstance(random_state, int | np.integer):
         return None if random_state is None else int(random_state)
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    raise ValueError(
-        f"random_state must be None, a whole number or a numpy.random.RandomState, got {type(random_state).__name__}."
-    )
+    return int(v.check_random_state(random_state).randint(2**31))
 
 
 def _draws(mean: Array, std: Array) -> Array | None:

@@ -28,8 +28,8 @@ class RegressionCalibration(Baseline):
     - It misses curvature within the errors, and true inputs whose distribution is skewed or clustered.
     - Take it for linear models with moderate errors, where one line of explanation has to suffice.
 
-    The aleatoric part is the spread of f over the true inputs given x. `y_noise_` is the scatter of labels that it does
-    not explain. R. J. Carroll et al., Measurement Error in Nonlinear Models, 2006, chapter 4.
+    The aleatoric component is the spread of f over the true inputs given x. `y_noise_` is the scatter of labels that
+    it does not explain. R. J. Carroll et al., Measurement Error in Nonlinear Models, 2006, chapter 4.
 
     Args:
         x_err: as for `EiVRegressor`.

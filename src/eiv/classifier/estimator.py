@@ -18,9 +18,10 @@ from eiv.classifier.labels import check_labels, check_seen, one_column_per_class
 from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
 from eiv.estimators.base import above_zero, counting, named
+from eiv.estimators.carried import inputs_at_fit
 from eiv.estimators.population import Population, for_population, warn_of_unlike
 from eiv.inputs import InputPrior, LearnedPrior
-from eiv.inputs.errors import StatedErrors
+from eiv.inputs.stated import StatedErrors
 from eiv.io.arrays import plain
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import ClassPrediction
@@ -54,13 +55,16 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
             scatters around it, so that zeta given x is N(x, x_err^2) whatever `input_prior` says.
         input_prior: what is believed of the true input before x is seen, whatever its class, as for
             `eiv.EiVRegressor`; "mixture" by default.
+        missing: what NaN in X means: "refuse" (the default), an error; or "integrate", a reading that is missing, whose
+            true value is integrated over the learned prior given the other columns.
         x_err_factor: what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to
             ignore them; 1 by default.
         zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
-            "sobol", "informed" (of `n_zeta` candidates those that explain y), "gauss_hermite" (`n_zeta` nodes along
-            each of three noisy features at most), "interpolated" (one noisy feature, f straight between `n_zeta`
-            nodes), or "auto" (the default): "interpolated" for one noisy feature, else "informed"; see
-            `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are matched.
+            "sobol", "informed" (those of `n_zeta` candidates that explain y), "gauss_hermite" (`n_zeta` nodes along
+            each noisy feature, for at most three of them), "interpolated" (for one noisy feature: f is taken as
+            straight between `n_zeta` nodes), or "auto" (the default): "interpolated" for one noisy feature, else
+            "informed"; see `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are
+            matched.
         posterior: the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, "bernoulli_dropout" by
             default, or a subclass of `eiv.posteriors.WeightPosterior` of your own. `docs/classes.md` says why.
         module: a callable `(n_inputs, n_classes) -> torch.nn.Module`, with dropout layers of its own for the dropout
@@ -132,6 +136,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         recipe: Literal["default", "paper"] = "default",
         error_model: Literal["classical", "berkson"] = "classical",
         input_prior: str | InputPrior | LearnedPrior | None = None,
+        missing: Literal["refuse", "integrate"] = "refuse",
         x_err_factor: float | Literal["auto"] | None = None,
         zeta_draws: str | None = None,
         posterior: str | type[WeightPosterior] | None = None,
@@ -159,6 +164,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         self.recipe = recipe
         self.error_model = error_model
         self.input_prior = input_prior
+        self.missing = missing
         self.x_err_factor = x_err_factor
         self.zeta_draws = zeta_draws
         self.posterior = posterior
@@ -256,7 +262,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
     def predict_distribution(
         self, X: Any, *, X_err: Any = None, budget: bool = False, input_prior: Population = None
     ) -> ClassPrediction:
-        """Predict probabilities, with the parts of their entropy.
+        """Predict probabilities, with the components of their entropy.
 
         Args:
             X: `rows x n_x`.
@@ -370,22 +376,24 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         self._check_arguments()
         self.__dict__.pop("model_", None)
         v.check_same_labels(X, X_err=X_err)
-        X, y = plain("X", X), plain("y", y)
+        X, X_err, units = inputs_at_fit(X, X_err, self.x_err)
+        y = plain("y", y)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
         check_labels(y)
-        x, labels = named(X, None, validate_data, self, X, y, dtype=np.float64, ensure_min_samples=2)
+        options: dict[str, Any] = {"ensure_min_samples": 2, "ensure_all_finite": "allow-nan"}
+        x, labels = named(X, None, validate_data, self, X, y, dtype=np.float64, **options)
         weights = v.check_weights(sample_weight, len(x))
         counted = counting(weights)
         columns, classes = one_column_per_class(labels[counted])
-        x, errors, names, size_prior = self._features_and_errors(x, X_err, weights)
+        found, names, size_prior = self._readings_at_fit(x, X_err, weights, units)
         if size_prior is not None:
             raise ValueError(
                 "x_err: the size of errors is learned from labels that are numbers only (eiv.EiVRegressor). For "
                 "classes, state the errors without eiv.estimated."
             )
         names = replace(names, has_columns=True, classes=classes)
-        return Table(x, errors, columns, names=names, weights=above_zero(weights))
+        return Table(found.x, found.errors, columns, names=names, weights=above_zero(weights), laws=found.laws)
 
     def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, None]:
         """Classes as zeros and ones; they have no errors."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
 
 from eiv.cli.app import app, console, errors, printable, resumable, show_warning, small_table
@@ -32,7 +33,7 @@ _HEADINGS = {
 
 @app.command()
 def compare(  # noqa: PLR0913  (a command)
-    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet or Excel (.xlsx).")],
+    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
     target: Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")] = None,
     x_err: Annotated[
         list[str] | None,
@@ -137,12 +138,24 @@ def _task(table: TrainingTable, options: FitOptions, n_folds: int, most_rows: in
     return Task.of(
         table.X.iloc[rows],
         table.y[rows],
-        X_err=table.errors if table.X_err is None else table.X_err[rows],
+        X_err=_plain_errors(table, rows),
         y_err=None if table.y_err is None else table.y_err[rows],
         groups=None if table.groups is None else table.groups[rows],
         n_folds=n_folds,
         seed=options.seed,
     )
+
+
+def _plain_errors(table: TrainingTable, rows: NDArray[np.intp]) -> Any:
+    """Errors as standard deviations, which is what all methods take."""
+    if isinstance(table.x_err, dict) or not (table.X_err is None or isinstance(table.X_err, np.ndarray)):
+        raise ValueError(
+            "`eiv compare` takes errors that are standard deviations: its other methods know no laws of errors such as "
+            "±0.7, and no limits of detection."
+        )
+    if table.X_err is None:
+        return 0.0 if table.x_err is None else table.x_err
+    return table.X_err[rows]
 
 
 def _arguments(options: FitOptions) -> dict[str, Any]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eiv import censored
 from eiv.cli.classes import holds_classes, in_words, labels_of, refuse_identifiers
 from eiv.cli.options import FitOptions
+from eiv.inputs.mixed import Errors
+from eiv.inputs.stated import Readings
 from eiv.io.tables import ErrorSpec, ErrorTerm, Source, TableError
 from eiv.io.tables.errorspec import about, split_error
 from eiv.io.tables.reading import check_columns, listed, read_rows
@@ -24,7 +27,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TrainingTable:
-    """The rows to learn from: features `rows x n_x`, target `rows`, errors `n_x` or `rows x n_x`, groups `rows`.
+    """The rows to learn from: features `rows x n_x`, target `rows`, errors, groups `rows`.
+
+    `x_err` is the error that holds for all rows, those to come included, as the estimators take it, and `X_err` that of
+    each row; one of the two is None. `below` counts the readings below a limit, such as <0.05, of features with some.
 
     Rows of weight zero are left out, `n_weightless` of them; `weights` are those of the others, `rows`. The target
     holds numbers, or with `has_classes` words, whole numbers or truth values. `y_spec` and `y_err`, `rows`, are the
@@ -34,20 +40,31 @@ class TrainingTable:
     X: pd.DataFrame
     y: NDArray[Any]
     spec: ErrorSpec
-    errors: Array
+    x_err: list[float] | dict[str, Any] | None
+    X_err: Errors | None
     y_spec: ErrorSpec | None
     y_err: Array | None
     groups: NDArray[Any] | None
     left_out: Mapping[str, str]
     missing: Missing
+    below: Mapping[str, int]
     has_classes: bool = False
     weights: Array | None = None
     n_weightless: int = 0
+    units: Mapping[str, str] = field(default_factory=dict)
+    y_unit: str | None = None
 
     @property
-    def X_err(self) -> Array | None:  # noqa: N802
-        """The errors per row, `rows x n_x`; None where all rows have the same."""
-        return None if self.spec.is_constant else self.errors
+    def carried(self) -> tuple[Any, Any]:
+        """X and y with the units of their columns, where the table has some; plain ones else."""
+        if not self.units and self.y_unit is None:
+            return self.X, self.y
+        from astropy.table import QTable  # noqa: PLC0415  (the table was read by it)
+        from astropy.units import Quantity  # noqa: PLC0415
+
+        columns = {name: self.X[name].to_numpy() for name in self.X}
+        X = QTable({n: Quantity(x, self.units[n]) if n in self.units else x for n, x in columns.items()})
+        return X, self.y if self.y_unit is None else Quantity(self.y, self.y_unit)
 
     @property
     def spreads(self) -> dict[str, float]:
@@ -64,11 +81,12 @@ class TrainingTable:
         with about(source.path):
             kept = ErrorSpec.parse(options.x_err_of_file, features, source.columns).terms
             spec = ErrorSpec.parse(options.x_err, features, source.columns, kept)
-            y_spec = None if options.y_err is None else ErrorSpec({target: _y_term(options.y_err, source)})
+            known_error = None if options.y_err is None else ErrorTerm.of_labels(options.y_err, source.columns)
+        y_spec = None if known_error is None else ErrorSpec({target: known_error})
         columns = (*spec.columns, *(y_spec.columns if y_spec else ()))
         others = [name for name in (options.groups, options.weights) if name is not None]
         rows = read_rows(source, (*features, target, *columns, *others))
-        numbers = {name: rows.numbers(name) for name in features}
+        readings = {name: rows.readings(name) for name in features}
         labels = labels_of(rows, target) if holds_classes(rows, target, options.classes) else None
         if labels is not None and not options.classes:
             refuse_identifiers(rows, target, labels)
@@ -76,29 +94,41 @@ class TrainingTable:
             raise TableError(f"--y-err {options.y_err}: {target!r} holds classes, which have no error bars.")
         known = rows.numbers(target) if labels is None else labels.as_gaps
         weights = {} if options.weights is None else {options.weights: rows.numbers(options.weights)}
-        used = numbers | {target: known} | {name: rows.numbers(name) for name in columns} | weights
+        integrates = options.settings.get("missing") == "integrate"
+        seen = {name: as_gaps(*each, integrates) for name, each in readings.items()}
+        used = seen | {target: known} | {name: rows.numbers(name) for name in columns} | weights
         good, missing = usable(used), Missing.of(used)
-        missing.check(source, options.drop_missing)
+        missing.check(source, options.drop_missing, _advice(missing, features))
         counts = _weights(source, options, weights, good)
         n_weightless, good = int(good.sum()), good if counts is None else good & (counts > 0)
         n_weightless -= int(good.sum())
         if good.sum() < 2:
             raise TableError(f"{source.path}: there is one row to learn from, and a fit needs at least two.")
-        X = pd.DataFrame({name: numbers[name][good] for name in features})
+        X = pd.DataFrame({name: numbers[good] for name, (numbers, _) in readings.items()})
         y = known[good] if labels is None else labels.taken(good)
-        check_spread("X", X.to_numpy(), features)
+        for name in (name for name in features if X[name].isna().all()):
+            raise TableError(f"{source.path}: column {name!r} holds no reading at all; leave it out with --drop.")
+        check_spread("X", (X.fillna(X.median()) if X.isna().any(axis=None) else X).to_numpy(), features)
         if labels is None:
             check_spread("y", y[:, None], None)
         spec = spec.with_spreads({name: X[name].std(ddof=0) for name in features})
-        errors, y_err = spec.of(rows), None
+        limits = {name: below[good] for name, (_, below) in readings.items() if np.isfinite(below[good]).any()}
+        stated, y_err, by_row = with_limits(spec.stated(rows, good), features, limits), None, None
+        if limits or not spec.is_constant:
+            x, by_row, _ = Readings.of("--x-err", stated, X.to_numpy(), features, by_row=True)
+            X = pd.DataFrame(x, columns=features)
         if y_spec is not None:
             y_spec = y_spec.with_spreads({target: y.std()})
             y_err = None if y_spec.is_exact else np.broadcast_to(y_spec.of(rows), (len(rows), 1))[good, 0]
+        for each in (spec, y_spec):
+            if each is not None:
+                each.check_units(source)
         return cls(
             X=X,
             y=y,
             spec=spec,
-            errors=errors if spec.is_constant else errors[good],
+            x_err=None if limits else _for_all_rows(spec, stated),
+            X_err=by_row,
             y_spec=y_spec,
             y_err=y_err,
             groups=None
@@ -106,10 +136,20 @@ class TrainingTable:
             else np.asarray([str(cell) for cell in rows.cells[options.groups].to_pylist()])[good],
             left_out=left_out | ({} if labels is None else {target: in_words(y)}),
             missing=missing,
+            below={name: int(np.isfinite(values).sum()) for name, values in limits.items()},
             has_classes=labels is not None,
             weights=None if counts is None else counts[good],
             n_weightless=n_weightless,
+            units={name: source.units[name] for name in features if name in source.units},
+            y_unit=source.units.get(target) if labels is None else None,
         )
+
+
+def _for_all_rows(spec: ErrorSpec, stated: Any) -> list[float] | dict[str, Any] | None:
+    """The errors that hold for all rows; None where there are none, or they differ from row to row."""
+    if not spec.is_constant or spec.is_exact:
+        return None
+    return stated.tolist() if spec.is_plain else dict(stated)
 
 
 @dataclass(frozen=True)
@@ -171,9 +211,32 @@ class Gaps:
         return " and ".join(f"{n} {what}" for n, what in counts if n)
 
 
+def with_limits(stated: Any, features: Sequence[str], limits: Mapping[str, Array]) -> Any:
+    """Stated errors of rows of which some readings say no more than that they are below a limit.
+
+    `limits` holds those of each feature with some, `rows`, NaN for a reading that is a number.
+    """
+    if not limits:
+        return stated
+    if isinstance(stated, np.ndarray):
+        stated = dict(zip(features, stated.T, strict=True))
+    return {name: censored(error, limits[name]) if name in limits else error for name, error in stated.items()}
+
+
+def as_gaps(numbers: Array, limits: Array, integrates: bool) -> Array:
+    """Readings of a column, with zero for those that leave no row out: below a limit, or missing if `integrates`."""
+    return np.where(np.isfinite(limits) | (np.isnan(numbers) & integrates), 0.0, numbers)
+
+
 def usable(columns: Mapping[str, Array]) -> NDArray[np.bool_]:
     """Whether each row holds finite numbers only, `rows`."""
     return np.asarray(np.all([np.isfinite(values) for values in columns.values()], axis=0))
+
+
+def _advice(missing: Missing, features: Sequence[str]) -> str:
+    """A sentence on how to keep rows whose features have missing values."""
+    gaps = [name for name in missing.columns if name in features]
+    return " --set missing=integrate keeps rows with missing readings of features." if gaps else ""
 
 
 def rows_in_words(source: Source, n_read: int, used: str, n_left_out: int) -> str:
@@ -225,20 +288,20 @@ def _error_columns(source: Source, options: FitOptions) -> dict[str, str]:
     for text in (*options.x_err, *options.x_err_of_file):
         with about(source.path):
             feature, value = split_error(text, source.columns)
-            column = None if feature is None else ErrorTerm.parse(value, source.columns, text).column
+            columns = () if feature is None else ErrorTerm.parse(value, source.columns, text).columns
         if feature == target:
             raise TableError(f"--x-err {text}: {target!r} is the target; its error is given by --y-err {value}.")
-        if column == target:
+        if target in columns:
             raise TableError(f"--x-err {text}: {target!r} is the target, so it cannot be an error too.")
-        if column is not None:
+        for column in columns:
             found.setdefault(column, f"error of {feature}")
     for text in [text for text in (options.y_err, options.y_err_of_file) if text is not None]:
         with about(source.path):
-            column = _y_term(text, source).column
-        if column == target:
+            known = ErrorTerm.of_labels(text, source.columns).column
+        if known == target:
             raise TableError(f"--y-err {text}: {target!r} is the target, so it cannot be its own error.")
-        if column is not None:
-            found.setdefault(column, f"error of {target}")
+        if known is not None:
+            found.setdefault(known, f"error of {target}")
     return found
 
 
@@ -254,7 +317,3 @@ def _weights(
     except ValueError as error:
         words = str(error).removeprefix("sample_weight").removeprefix(":").strip()
         raise TableError(f"{source.path}, --weights {options.weights}: {words}") from error
-
-
-def _y_term(text: str, source: Source) -> ErrorTerm:
-    return ErrorTerm.parse(text, source.columns, text, "--y-err")

@@ -28,7 +28,7 @@ _ROWS = 500  # of which the draws are held at once
 @app.command()
 def denoise(  # noqa: PLR0913  (a command)
     model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
-    data: Annotated[Path, typer.Argument(help="The readings: CSV, Parquet or Excel (.xlsx).")],
+    data: Annotated[Path, typer.Argument(help="The readings: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="OUT", help="The table to write: .csv, .csv.gz, .parquet.")
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,15 +15,17 @@ from rich.table import Table
 
 from eiv.cli.app import app, check_output, console, interruptible, printable, show_warning
 from eiv.extras import needs
+from eiv.io.files import write_whole
 
 if TYPE_CHECKING:
-    from eiv import Prediction
+    from eiv import Prediction, UncertaintyBudget
     from eiv.cli.modeltable import ModelTable
     from eiv.io.tables import TableRows
     from eiv.report.contributions import Budget
 
 Array = NDArray[np.float64]
 _KINDS = (".png", ".svg", ".pdf")
+_GUM_KINDS = (".csv", ".json", ".tex", ".xml")
 _BAR = 12  # characters
 _THETAS = 1600  # weight draws for the shares; with 100 the remainder scatters by a tenth of the variance of the inputs
 
@@ -30,7 +33,7 @@ _THETAS = 1600  # weight draws for the shares; with 100 the remainder scatters b
 @app.command()
 def explain(  # noqa: PLR0913  (a command)
     model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
-    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet or Excel (.xlsx).")],
+    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
     row: Annotated[
         int, typer.Option(metavar="N", help="The number of the row: 1 is the first one below the names of the columns.")
     ],
@@ -53,10 +56,18 @@ def explain(  # noqa: PLR0913  (a command)
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="PICTURE", help="The budget as a picture: .png, .svg, .pdf.")
     ] = None,
+    gum: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The budget of a label after the GUM, with sensitivity coefficients and coverage factor: .csv, .json, "
+            ".tex, or .xml with quantities of the D-SI.",
+        ),
+    ] = None,
     level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
     separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
     decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace PICTURE if it exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace PICTURE and FILE if they exist.")] = False,
 ) -> None:
     """Show where the uncertainty of the prediction for one row comes from: its uncertainty budget.
 
@@ -74,19 +85,19 @@ def explain(  # noqa: PLR0913  (a command)
         from eiv.validation import check_level  # noqa: PLC0415
 
         check_level("--level", level)
+        _check_ending(out, "a picture", _KINDS)
+        _check_ending(gum, "a budget", _GUM_KINDS)
         if out is not None:
-            if out.suffix.lower() not in _KINDS:
-                raise ValueError(
-                    f"{out}: a picture can be written as {', '.join(_KINDS)}; choose one of these endings."
-                )
             needs("A picture", "matplotlib", extra="report")
-            check_output(out, force, data, model_file)
+        for path in filter(None, (out, gum)):
+            check_output(path, force, data, model_file)
         table = ModelTable.opened(model_file, open_table(data, separator, decimal), x_err, y_err)
         if table.model.has_classes:
+            if gum is not None:
+                raise ValueError(f"--gum {gum}: {model_file} predicts classes, which have no budget after the GUM.")
             _explain_classes(table, row, out)
             return
-        if out is not None and len(table.outputs) > 1:
-            raise ValueError(f"-o: {model_file} has {len(table.outputs)} outputs; a picture shows one only.")
+        _check_single(table, model_file, out, gum)
         (chosen, n_read), good = _row(table, row), np.ones(1, dtype=bool)
         if table.label_errors.left_out:
             show_warning(table.label_errors.left_out)
@@ -107,13 +118,47 @@ def explain(  # noqa: PLR0913  (a command)
             words = f"{shortened(table.outputs[0])} = {predictions[0].mean[0]:.4g}, u = {budgets[0].total:.3g}"
             name = data.name.encode(errors="replace").decode()  # matplotlib accepts valid text only
             _draw(out, budgets[0], f"{name}, row {row}\n{words}")
+        if gum is not None:
+            _write_gum(gum, table, chosen, level)
         console.print(printable(rows_in_words(table.source, n_read, "1 explained", n_read - 1)), highlight=False)
         _show_inputs(table, chosen, row)
         for name, p, budget, y_error in zip(table.outputs, predictions, budgets, of_labels, strict=True):
             _show_prediction(name, p, level, y_error)
             _show_budget(name, budget, _errors(table, chosen))
-        if out is not None:
-            console.print(f"Picture: {printable(out)}", highlight=False)
+        for what, written in (("Picture", out), ("Budget after the GUM", gum)):
+            if written is not None:
+                console.print(f"{what}: {printable(written)}", highlight=False)
+
+
+def _check_ending(path: Path | None, what: str, endings: Sequence[str]) -> None:
+    """Refuse the name of an output whose ending says no form of it."""
+    if path is not None and path.suffix.lower() not in endings:
+        raise ValueError(f"{path}: {what} can be written as {', '.join(endings)}; choose one of these endings.")
+
+
+def _check_single(table: ModelTable, model_file: Path, out: Path | None, gum: Path | None) -> None:
+    """Refuse outputs that hold one output of a model that has several."""
+    for option, path, words in (("-o", out, "a picture shows one only"), ("--gum", gum, "a budget is of one only")):
+        if path is not None and len(table.outputs) > 1:
+            raise ValueError(f"{option}: {model_file} has {len(table.outputs)} outputs; {words}.")
+
+
+def _write_gum(path: Path, table: ModelTable, chosen: TableRows, level: float) -> None:
+    """Write the budget of the row after the GUM, in the form of the ending."""
+    from eiv import uncertainty_budgets  # noqa: PLC0415
+    from eiv.io import budgets  # noqa: PLC0415
+
+    good = np.ones(1, dtype=bool)
+    X, X_err = table.inputs(chosen, good)
+    known = table.label_errors.values(chosen, good)
+    (budget,) = uncertainty_budgets(table.model, X, X_err, known, of="label", level=level)
+    forms: dict[str, Callable[[UncertaintyBudget], str]] = {
+        ".csv": lambda each: str(each.to_frame().to_csv()),
+        ".json": budgets.budget_to_json,
+        ".tex": budgets.budget_to_latex,
+        ".xml": budgets.budget_to_xml,
+    }
+    write_whole(path, forms[path.suffix.lower()](budget))
 
 
 def _explain_classes(table: ModelTable, row: int, out: Path | None) -> None:
@@ -173,8 +218,8 @@ def _errors(table: ModelTable, row: TableRows) -> Array:
     """The error of each input of one row, `n_x`."""
     from eiv.inputs.errors import standard_deviations  # noqa: PLC0415
 
-    errors = table.model.errors_of(None if table.spec is None else table.spec.of(row), 1)
-    return np.asarray(standard_deviations(errors)[0])
+    X, X_err = table.inputs(row, np.ones(1, dtype=bool))
+    return np.asarray(standard_deviations(table.model.readings(X, X_err).errors)[0])
 
 
 def _show_inputs(table: ModelTable, row: TableRows, number: int) -> None:

@@ -28,7 +28,7 @@ _LEAST_HELD_OUT = 5  # the fewest held-out rows that are scored
 
 @app.command()
 def fit(  # noqa: PLR0913  (a command)
-    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet or Excel (.xlsx).")],
+    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
     target: Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")] = None,
     classes: Annotated[
         bool | None,
@@ -40,9 +40,10 @@ def fit(  # noqa: PLR0913  (a command)
         list[str] | None,
         typer.Option(
             metavar="COL=VALUE",
-            help="The error (standard deviation) of a column: 0.5 in the column's unit; 5% of each reading; 5%sd of "
-            "the column's spread (its standard deviation over the rows); or the name of a column that holds each "
-            "row's error. VALUE without a column holds for all columns. Columns without an error are exact.",
+            help="The error of a column: a standard deviation, 0.5 in the column's unit, '0.4 k=2', 5% of each reading "
+            "or 5%sd of the column's spread (standard deviation over the rows); limits ±0.7; '0.3 + 2%' of the true "
+            "value; '+0.5 -0.2'; the name of a column that holds each row's error, or MINUS,PLUS of two. VALUE without "
+            "a column holds for all columns. Columns without an error are exact.",
         ),
     ] = None,
     y_err: Annotated[
@@ -161,7 +162,7 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
     n_fitted = len(train) if not options.refit else len(table.y)
     _show_rows(source, table, n_fitted)
     arguments: dict[str, Any] = {
-        "x_err": table.errors.tolist() if table.spec.is_constant and not table.spec.is_exact else None,
+        "x_err": table.x_err,
         "random_state": options.seed,
         "recipe": options.recipe,
         **({} if options.likelihood is None else {"likelihood": options.likelihood}),
@@ -237,16 +238,15 @@ def _fitted(
             bar.update(task, completed=share)
 
         models = fit_splits(
-            model, table.X, table.y, splits, table.X_err, table.y_err, table.weights, on_progress=on_progress
+            model, *table.carried, splits, table.X_err, table.y_err, table.weights, on_progress=on_progress
         )
     return models[-1], models[0] if len(test) else None
 
 
 def _scores(model: EiVRegressor, table: TrainingTable, test: NDArray[np.intp]) -> dict[str, float]:
     """The scores on the held-out rows, with the components of the uncertainty as root mean squares."""
-    X_err, y_err, weights = (
-        None if known is None else known[test] for known in (table.X_err, table.y_err, table.weights)
-    )
+    X_err = None if table.X_err is None else table.X_err[test]
+    y_err, weights = (None if known is None else known[test] for known in (table.y_err, table.weights))
     p = model.predict_distribution(table.X.iloc[test], X_err=X_err, y_err=y_err, keep_draws=False)
     y, (low, high) = table.y[test], p.interval(0.95, of="label")
 
@@ -277,7 +277,8 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
         shown.add_column(heading, overflow="fold")
     spreads = table.spreads
     for name, term in itertools.islice(table.spec.terms.items(), _MOST_SHOWN):
-        shown.add_row(printable(name), "feature", printable(term), f"{spreads[name]:.4g}")
+        words = f"{term}; {_below(table.below[name])}" if name in table.below else str(term)
+        shown.add_row(printable(name), "feature", printable(words), f"{spreads[name]:.4g}")
     _add_rest(shown, "features", len(spreads))
     for name, why in itertools.islice(table.left_out.items(), _MOST_SHOWN):
         known = of_target = ""
@@ -289,6 +290,10 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
     console.print(shown)
     if table.spec.is_exact:
         console.print("No errors of the inputs were given (--x-err), so they are taken as exact.")
+
+
+def _below(n: int) -> str:
+    return f"{n:,} {'reading' if n == 1 else 'readings'} below a limit, anywhere from 0 to it"
 
 
 def _add_rest(shown: Table, what: str, n: int) -> None:

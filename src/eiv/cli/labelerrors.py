@@ -98,7 +98,7 @@ def _given(y_err: str, source: Source, taken: Mapping[str, str]) -> ErrorTerm:
     from eiv.io.tables.errorspec import about  # noqa: PLC0415
 
     with about(source.path):
-        term = ErrorTerm.parse(y_err, source.columns, y_err, "--y-err")
+        term = ErrorTerm.of_labels(y_err, source.columns)
         if term.column in taken:
             raise TableError(f"--y-err {y_err}: {y_err!r} is {taken[y_err]}, so it cannot be the error of the target.")
     return term

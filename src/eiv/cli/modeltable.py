@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from eiv import ClassPrediction, FittedModel, Prediction, TrueInputs
     from eiv.cli.data import Missing
     from eiv.cli.labelerrors import LabelErrors
+    from eiv.inputs.mixed import Errors
     from eiv.io.tables import ErrorSpec, Source, TableRows
     from eiv.report import Sample
 
@@ -53,7 +54,7 @@ class ModelTable:
         """Load the model and check that the table has the columns it needs; `target` is the column with the labels."""
         from eiv.cli.labelerrors import LabelErrors  # noqa: PLC0415  (slow to import)
         from eiv.io.modelfile import load_model, read_header  # noqa: PLC0415
-        from eiv.io.tables.reading import check_columns  # noqa: PLC0415
+        from eiv.io.tables.reading import check_columns, check_unit  # noqa: PLC0415
         from eiv.report.provenance import output_names  # noqa: PLC0415
 
         header = read_header(model_file)
@@ -66,6 +67,8 @@ class ModelTable:
             )
         features = tuple(named or source.columns)
         check_columns(source, features, f"a feature of {model_file}")
+        for name, unit in zip(features, model.names.units or (), strict=False):
+            check_unit(source, name, unit, f"it at the fit of {model_file}")
         kept = _given_at_fit(model_file, header["notes"], features) or _named_at_fit(model)
         spec = _errors(model_file, model, header["notes"].get("spreads"), kept, source, features, x_err)
         if spec is None and model.x_err is None:
@@ -76,6 +79,8 @@ class ModelTable:
         for name, term in ({} if spec is None else spec.terms).items():
             columns = () if term.column is None else (term.column,)
             check_columns(source, columns, f"the error of {name!r}; another can be given with --x-err")
+        if spec is not None:
+            spec.check_units(source)
         outputs = output_names(header)
         if model.has_classes:
             if y_err is not None:
@@ -110,8 +115,9 @@ class ModelTable:
         return words_on_factor(self.header)
 
     def numbers(self, rows: TableRows) -> dict[str, Array]:
-        """The columns that the model reads, as numbers."""
-        return {name: rows.numbers(name) for name in self.columns}
+        """The columns that the model reads, as numbers; without those of which some cells hold a limit."""
+        found = {name: rows.readings(name) for name in self.columns}
+        return {name: numbers for name, (numbers, limits) in found.items() if not np.isfinite(limits).any()}
 
     def chunks(
         self, drop_missing: bool, columns: tuple[str, ...] | None = None
@@ -124,19 +130,48 @@ class ModelTable:
 
         chunks = self.source.chunks(columns)
         for rows in chunks:
-            good = usable(self.numbers(rows))
+            good = usable(self.gaps(rows))
             if not good.all() and not drop_missing:  # count the gaps up to the end of the table, then raise an error
-                missing = Missing.of(self.numbers(rows), rows.first)
+                missing = Missing.of(self.gaps(rows), rows.first)
                 for later in chunks:
-                    missing = missing.and_then(Missing.of(self.numbers(later), later.first))
+                    missing = missing.and_then(Missing.of(self.gaps(later), later.first))
                 missing.check(self.source, drop=False, advice=self.without_column(missing))
             yield rows, good
 
-    def inputs(self, rows: TableRows, good: NDArray[np.bool_]) -> tuple[Array, Array | None]:
+    def inputs(self, rows: TableRows, good: NDArray[np.bool_]) -> tuple[Array, Errors | None]:
         """X, `good rows x n_x`, and X_err in a form for the model; None stands for that of the fit."""
-        X = np.column_stack([rows.numbers(name)[good] for name in self.features])
-        X_err = None if self.spec is None else self.spec.of(rows)
-        return X, X_err[good] if X_err is not None and X_err.ndim == 2 else X_err
+        from eiv.cli.data import with_limits  # noqa: PLC0415
+
+        readings = {name: rows.readings(name) for name in self.features}
+        X = np.column_stack([numbers[good] for numbers, _ in readings.values()])
+        limits = {name: below[good] for name, (_, below) in readings.items() if np.isfinite(below[good]).any()}
+        stated: Any = None if self.spec is None else self.spec.stated(rows, good)
+        if limits:
+            stated = with_limits(self._of_fit() if stated is None else stated, self.features, limits)
+        if not self.integrates and not isinstance(stated, dict):
+            return X, stated
+        x, errors, _ = self.model.readings(X, stated)
+        return x, errors
+
+    def _of_fit(self) -> Any:
+        """The errors of the fit, for all rows."""
+        if self.model.laws is not None:
+            return dict(zip(self.features, self.model.laws, strict=True))
+        if self.model.x_err is None or self.model.x_err.ndim > 1:
+            raise ValueError("readings below a limit, such as <0.05, take errors without correlations: give --x-err.")
+        return self.model.x_err
+
+    @property
+    def integrates(self) -> bool:
+        """Whether missing readings are integrated over."""
+        return self.model.settings.missing == "integrate"
+
+    def gaps(self, rows: TableRows) -> dict[str, Array]:
+        """The columns that the model reads, as numbers whose gaps leave a row out."""
+        from eiv.cli.data import as_gaps  # noqa: PLC0415
+
+        features = {name: as_gaps(*rows.readings(name), self.integrates) for name in self.features}
+        return features | {name: rows.numbers(name) for name in self.columns if name not in features}
 
     def sample(self, drop_missing: bool) -> Sample:
         """TableRows of the table, every k-th of them where there are too many, read a piece at a time."""
@@ -220,12 +255,13 @@ class ModelTable:
         )
 
     @contextlib.contextmanager
-    def _of(self, rows: TableRows, good: NDArray[np.bool_]) -> Iterator[tuple[Array, Array]]:
+    def _of(self, rows: TableRows, good: NDArray[np.bool_]) -> Iterator[tuple[Array, Errors]]:
         """The good rows and their errors, for a prediction."""
         X, X_err = self.inputs(rows, good)
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused
-                yield X, self.model.errors_of(X_err, len(X))
+                x, errors, _ = self.model.readings(X, X_err)
+                yield x, errors
         except ValueError as error:
             raise ValueError(f"{self.source.path}, rows from {self.source.place(rows.first)} on: {error}") from error
 
@@ -273,7 +309,7 @@ def _named_at_fit(model: FittedModel) -> ErrorSpec | None:
     errors = {name: columns.errors.get(name, 0.0) for name in columns.features}
     return ErrorSpec(
         {
-            name: ErrorTerm("column", column=error) if isinstance(error, str) else ErrorTerm("absolute", error)
+            name: ErrorTerm.parse(error, columns.columns) if isinstance(error, str) else ErrorTerm("absolute", error)
             for name, error in errors.items()
         }
     )
@@ -293,7 +329,7 @@ def _errors(
     from eiv.io.tables.errorspec import about, split_error  # noqa: PLC0415
 
     if not x_err:
-        return None if kept is None or kept.is_constant else kept
+        return None if kept is None or (kept.is_constant and model.x_err is not None) else kept
     terms: Mapping[str, ErrorTerm] = {}
     if kept is not None:
         terms = kept.terms

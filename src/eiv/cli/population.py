@@ -26,6 +26,7 @@ class Population:
 
         from eiv.inputs import PRIORS, FlatPrior, LearnedPrior  # noqa: PLC0415
         from eiv.inputs.errors import times  # noqa: PLC0415
+        from eiv.inputs.mixed import as_tensor  # noqa: PLC0415
         from eiv.validation import check_option  # noqa: PLC0415
 
         check_option("--input-prior", name, tuple(PRIORS))
@@ -38,18 +39,19 @@ class Population:
         if not isinstance(prior, LearnedPrior):
             return cls(FlatPrior(), "Prior of the true inputs: flat (--input-prior).")
         sample = table.sample(drop_missing)
-        errors = times(table.model.errors_of(sample.X_err, len(sample)), table.model.settings.x_err_factor)
+        x, stated, _ = table.model.readings(sample.X, sample.X_err)
+        errors = times(stated, table.model.settings.x_err_factor)
         path = table.source.path
         if not errors.any():
-            raise ValueError(f"{path}: --input-prior {name}: the inputs are taken as exact, so no prior has a part.")
+            raise ValueError(f"{path}: --input-prior {name}: the inputs are taken as exact, so a prior has no effect.")
         if len(sample) < _FEWEST:
             raise ValueError(
                 f"{path}: --input-prior {name} learns from the rows of the table, {_FEWEST} at least; it has "
                 f"{len(sample)}."
             )
         learned = prior.fit(
-            torch.tensor(sample.X),
-            torch.tensor(errors),
+            torch.tensor(x),
+            as_tensor(errors),
             name=f"{path}: --input-prior {name}: the error",
             feature_names=table.features,
         )

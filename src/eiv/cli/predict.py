@@ -26,7 +26,7 @@ _OF_ROWS = ("likeness", "unlike")
 @app.command()
 def predict(  # noqa: PLR0913  (a command)
     model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
-    data: Annotated[Path, typer.Argument(help="The new rows: CSV, Parquet or Excel (.xlsx).")],
+    data: Annotated[Path, typer.Argument(help="The new rows: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="OUT", help="The table to write: .csv, .csv.gz, .parquet.")
     ],
@@ -80,8 +80,8 @@ def predict(  # noqa: PLR0913  (a command)
 
     OUT has all columns of the table and its rows in order, then the columns mean, std, epistemic, aleatoric, noise,
     total, low, high, likeness and unlike. The last is true where a row is unlike the training rows. For a model of
-    classes they are P(NAME) for each class, predicted, the parts label, aleatoric and epistemic of the entropy in nats,
-    likeness and unlike.
+    classes they are P(NAME) for each class, predicted, the components of the entropy in nats (label, aleatoric,
+    epistemic), likeness and unlike.
     The table may be larger than memory.
     """
     with interruptible(out, force):
@@ -213,7 +213,7 @@ class Predictor:
 
 
 class ClassPredictor(Predictor):
-    """The same for a model of classes: a probability for each, the most probable one, and the parts of the entropy."""
+    """The same for a classifier: a probability for each class, the most probable one, the components of the entropy."""
 
     def _fill(self, table: dict[str, Any], rows: TableRows, good: NDArray[np.bool_]) -> ClassPrediction:
         p = self.table.predict_classes(rows, good)

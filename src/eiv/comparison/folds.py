@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, KFold
 
 from eiv.comparison.methods import METHODS
-from eiv.inputs import RelativeError
-from eiv.inputs.errors import check_x_err, named_errors, standard_deviations
+from eiv.inputs.errors import standard_deviations
+from eiv.inputs.stated import stated_errors
 from eiv.training import TrainingDivergedError
 from eiv.validation import check, check_same_rows, check_y_err, integer
 
@@ -68,11 +68,8 @@ class Task:
             raise ValueError(f"X must have two axes and y one, got shapes {table.shape} and {labels.shape}.")
         check_same_rows(X=table, y=labels)
         names = [str(name) for name in table.columns] if hasattr(table, "columns") else None
-        stated = 0.0 if X_err is None else X_err
-        if isinstance(stated, RelativeError):
-            errors = stated.of(np.asarray(table, dtype=float).std(0), names)
-        else:
-            errors = check_x_err("X_err", named_errors("X_err", stated, names), table.shape[1], len(table))
+        x = np.asarray(table, dtype=float)
+        errors = stated_errors("X_err", 0.0 if X_err is None else X_err, x, names, by_row=True)
         known = None if y_err is None else check_y_err(y_err, (len(labels), 1))[:, 0]
         of_rows = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
         n_units = len(labels) if of_rows is None else int(of_rows.max()) + 1

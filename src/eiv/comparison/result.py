@@ -26,7 +26,7 @@ Score = Literal["crps", "squared_error"]
 LEVEL = 0.95  # of the intervals
 THIRDS = ("small", "middle", "large")
 _LINEAR = 10.0  # per cent, up to which the axis of differences is linear
-_STANDARD_ERRORS = 2.0  # of a difference, below which two methods cannot be told apart
+_STANDARD_ERRORS = 2.0  # of a difference, below which two methods cannot be distinguished
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,7 +1,8 @@
 """Triton kernels for the GPU: the operations between the matrix products of a training step, one kernel for each.
 
-They compute the same as the torch operations in `mlp`, `objective` and `optim`, which run where there are no kernels;
-`tests/gpu` compares the two. Kernels need contiguous memory: slices and expanded tensors are copied first.
+They compute the same as the torch operations in `engine.mlp`, `likelihoods.normal` and `engine.optim`, which run where
+there are no kernels; `tests/gpu` compares the two. Kernels need contiguous memory: slices and expanded tensors are
+copied first.
 """
 
 from __future__ import annotations

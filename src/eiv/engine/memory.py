@@ -28,6 +28,7 @@ COSINES_AT_ONCE = 2**16  # on a CPU: they stay in the cache of a core
 BUDGET = 2**18  # values of zetas that a core takes at once for the shares of the features
 LABELS = 2**22  # draws of f from which quantiles of labels are found
 CLOUD = 2**22  # of rows whose distances from the training rows are found
+LAWS = 2**22  # of covariances while the laws of the errors of some rows are taken in
 
 _BYTES_PER_VALUE = 64  # of free memory: a value of 4 bytes then takes a sixteenth of it
 _LEAST_PASS = 2**16

@@ -15,7 +15,9 @@ class Quadrature:
     r"""A quadrature rule in place of the mean over draws in the inner sum of eq. (mcloss).
 
     .. math:: \int p(y | \theta, \zeta)\, \pi(\zeta | x)\, d\zeta \approx
-              \sum_{p=1}^P w_p\, \mathcal{N}\Big(y \Big| \sum_{l=1}^L A_{pl} f_\theta(\zeta_l), \sigma_y^2\Big)
+              \sum_{p=1}^P w_p\, p\Big(y \Big| f = \sum_{l=1}^L A_{pl} f_\theta(\zeta_l)\Big)
+
+    The density of y given f is that of any likelihood.
 
     Without A the P points are the zetas themselves. With A, f is interpolated linearly between L zetas, so that a
     narrow peak of the likelihood between two zetas is not missed.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -15,20 +16,31 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from eiv import validation as v
 from eiv.engine.ambient import own_defaults
 from eiv.engine.products import check_precision
+from eiv.estimators.carried import inputs_at_predict
 from eiv.estimators.population import Population, for_population
-from eiv.inputs import EstimatedError, InputPrior, LearnedSizes, RelativeError, SizePrior
+from eiv.inputs import EstimatedError, FlatPrior, InputPrior, LearnedSizes, RelativeError, SizePrior
 from eiv.inputs.columns import ErrorColumns
-from eiv.inputs.errors import standard_deviations, stated_errors, times
+from eiv.inputs.errors import standard_deviations, times
+from eiv.inputs.mixed import Errors, MixedErrors
 from eiv.inputs.plausible import check_plausible, warn_of_scaled
 from eiv.inputs.rounding import warn_of_rounding
-from eiv.io.arrays import plain
+from eiv.inputs.stated import Readings, refuse_for_berkson
 from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
 from eiv.model import FittedModel, Names, zetas_per_block
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import TrueInputs
 from eiv.scaling import mean_and_spread
-from eiv.training.fitting import Spec, Table, device_of, family_of, likelihood_of, scalers_of
+from eiv.training.fitting import (
+    Spec,
+    Table,
+    device_of,
+    family_of,
+    input_prior_of,
+    likelihood_of,
+    new_likelihood,
+    scalers_of,
+)
 from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
 
 __all__ = ["EiVEstimator"]
@@ -51,6 +63,11 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
 
     _constraints: ClassVar[dict[str, v.Constraint]] = {name: each.constraint for name, each in SETTINGS.items()}
     _of_classes: ClassVar[bool] = False  # whether labels are classes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "integrate"
+        return tags
 
     def draw_zeta(
         self,
@@ -282,37 +299,49 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             self.__dict__.update(before)
             raise
 
-    def _features_and_errors(
-        self, table: Array, X_err: Any, weights: Array | None, *, is_part: bool = False
-    ) -> tuple[Array, Array, Names, SizePrior | None]:
-        """The features of the training rows that count, checked, their errors, their names, and what is open of sizes.
+    def _readings_at_fit(
+        self,
+        table: Array,
+        X_err: Any,
+        weights: Array | None,
+        units: Sequence[str | None] | None,
+        *,
+        is_part: bool = False,
+    ) -> tuple[Readings, Names, SizePrior | None]:
+        """The features of the training rows that count, without NaN, their errors and names, and what is open of sizes.
 
-        Whether errors are plausible is asked of the whole table once, not again of a part of it.
+        `table` and `units` have columns that hold errors, too. Whether errors are plausible is checked once, on the
+        whole table.
         """
         names = getattr(self, "feature_names_in_", None)
         size_of, x_err = self.x_err if X_err is None else X_err, _known(self.x_err)
         X_err = _known(X_err)
+        x, features = table, None if names is None else tuple(map(str, names))
+        name, given = ("x_err", 0.0 if x_err is None else x_err) if X_err is None else ("X_err", X_err)
         columns = ErrorColumns.of(x_err, names)
-        x, errors, features = table, None, None if names is None else tuple(map(str, names))
         if columns is not None:
-            (x, errors), features = columns.split(table), columns.features
-        counted = counting(weights)
-        v.check_spread("X", x[counted], features)
-        _, spread = mean_and_spread(x, weights)
-        if X_err is not None:
-            errors = stated_errors("X_err", X_err, features, spread, len(x))
-        elif errors is None:
-            errors = stated_errors("x_err", 0.0 if x_err is None else x_err, features, spread)
-        x, errors = x[counted], errors if len(errors) == 1 else errors[counted]
+            (x, in_columns), features = columns.split(table), columns.features
+            given = in_columns if X_err is None else X_err
+        counted, by_row = counting(weights), X_err is not None or columns is not None
+        _refuse_empty(x[counted], features)
+        if self.error_model == "berkson":
+            refuse_for_berkson(name, given)
+        middle, spread = mean_and_spread(x, weights)
+        found = Readings.of(name, given, x, features, spread=spread, by_row=by_row).take(counted)
+        found = found.without_gaps(self.missing or "refuse", spread, middle, features)
+        v.check_spread("X", found.x, features)
         size_prior = self._size_prior(size_of, x.shape[1], features)
         if not is_part:
-            name, taken = self._taken("x_err" if X_err is None else "X_err", errors, size_prior)
+            name, taken = self._taken(name, found.errors, size_prior)
             classical = self.error_model == "classical"
-            check_plausible(name, x, taken, features, classical=classical, constant_left_out=self.standardise)
+            check_plausible(name, found.x, taken, features, classical=classical, constant_left_out=self.standardise)
             stated = X_err if X_err is not None or columns is not None else x_err
             if self.standardise and stated is not None and not isinstance(stated, RelativeError):
-                warn_of_scaled(name, x, standard_deviations(errors), features)
-        return x, errors, Names(features=features, error_columns=columns), size_prior
+                warn_of_scaled(name, found.x, standard_deviations(found.errors), features)
+        if units is not None and columns is not None:
+            units = [unit for name, unit in zip(columns.columns, units, strict=True) if name in columns.features]
+        own = Names(features, error_columns=columns, units=None if units is None else tuple(units))
+        return found, own, size_prior
 
     def _size_prior(self, stated: Any, n_features: int, features: Sequence[str] | None) -> SizePrior | None:
         """What is believed of the size of the errors where that is to be learned; else None."""
@@ -324,19 +353,19 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return stated.size_prior(n_features, features)
 
-    def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Array, Any]:
+    def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Errors, Any]:
         """New rows, their errors, and their labels."""
         v.check_same_labels(X, X_err=X_err)
-        X = plain("X", X)
+        X, X_err = inputs_at_predict(X, X_err, self.model_.names, self.n_features_in_)
         v.check_numeric("X", X)
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
-        x: Array = named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
-        columns, errors = self.model_.names.error_columns, None
+        x: Array = named(X, None, validate_data, self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
+        columns = self.model_.names.error_columns
         if columns is not None:
-            x, errors = columns.split(x)
-        if X_err is not None or errors is None:
-            errors = self.model_.errors_of(X_err, len(x))
-        return x, errors, index
+            x, in_columns = columns.split(x)
+            X_err = in_columns if X_err is None else X_err
+        found = self.model_.readings(x, X_err)
+        return found.x, found.errors, index
 
     def _draws_for(self) -> tuple[int, int]:
         """Draws of the weights, and of the true input for each block of them, that a prediction takes; checked."""
@@ -363,7 +392,7 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         fitted = self.model_.arguments
         return {name: value for name, value in self.get_params(deep=False).items() if value is not fitted.get(name)}
 
-    def _taken(self, name: str, errors: Array, size_prior: SizePrior | None) -> tuple[str, Array]:
+    def _taken(self, name: str, errors: Errors, size_prior: SizePrior | None) -> tuple[str, Errors]:
         """The errors that the fit takes as those of X, and what to call them; the least likely ones of unknown size."""
         if size_prior is not None:
             return f"{name} at the small end of its sizes", times(errors, np.exp(size_prior.mean - 2 * size_prior.std))
@@ -371,7 +400,9 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         if factor == 1:
             return name, errors
         with np.errstate(over="ignore"):
-            return f"{name} times x_err_factor ({factor:g})", np.nan_to_num(times(errors, factor))
+            taken = times(errors, factor)
+        words = f"{name} times x_err_factor ({factor:g})"
+        return words, taken if isinstance(taken, MixedErrors) else np.nan_to_num(taken)
 
     def _check_arguments(self) -> None:
         arguments = self._arguments
@@ -381,11 +412,23 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         settings = settings_for(arguments, n_rows=1)
         if likelihood_of(settings).has_units == self._of_classes:
             raise ValueError(f"likelihood: {settings.likelihood!r} is that of classes; eiv.EiVClassifier fits them.")
+        if settings.zeta_draws == "profile" and not new_likelihood(settings, torch.ones(1, 1)).is_fixed:
+            raise ValueError(
+                "zeta_draws='profile' fits the true input of every row beside the curve, and these absorb residuals: "
+                "sigma_y would come out too small, by half of its square where the error of x moves f by sigma_y, and "
+                "again at each renewal. Give y_noise a number, or take zeta_draws='laplace'."
+            )
         fewest = family_of(settings).fewest_networks
         if self.n_networks < fewest:
             raise ValueError(
                 f"n_networks must be {fewest} at least for posterior={settings.posterior!r}, where only networks "
                 f"differ, got {self.n_networks}."
+            )
+        prior = input_prior_of(settings.input_prior, self.error_model)
+        if self.missing == "integrate" and isinstance(prior, FlatPrior):
+            why = "error_model='berkson' has none" if self.error_model == "berkson" else "'flat' says nothing of them"
+            raise ValueError(
+                f"missing='integrate' needs an input_prior that says where true values lie, such as 'mixture'; {why}."
             )
         check_precision(self.precision, device_of(self.device), DTYPES[self.dtype])
 
@@ -398,6 +441,14 @@ def _known(errors: Any) -> Any:
 def counting(weights: Array | None) -> NDArray[np.intp] | slice:
     """The rows whose weight is above zero: a weight of zero means that the row is not there."""
     return slice(None) if weights is None else np.flatnonzero(weights)
+
+
+def _refuse_empty(x: Array, features: Sequence[str] | None) -> None:
+    """Raise a ValueError that names a column of `x` without a single reading, if there is one."""
+    empty = np.flatnonzero(np.isnan(x).all(0))
+    if len(empty):
+        label = empty[0] if features is None else repr(str(features[empty[0]]))
+        raise ValueError(f"X: column {label} holds nothing but NaN; drop it.")
 
 
 def above_zero(weights: Array | None) -> Array | None:

@@ -101,7 +101,7 @@ class ErrorScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
         columns = ErrorColumns.of(self.x_err, names)
         found: dict[int, int] = {}
         for feature, error in (self.x_err or {}).items() if columns is None else columns.errors.items():
-            if columns is None or not isinstance(error, str):
+            if columns is None or error not in columns.columns:
                 raise ValueError(
                     f"x_err must name columns of X that hold errors, got {error!r} for {feature!r}: an error that is "
                     "no column cannot be scaled with its feature."

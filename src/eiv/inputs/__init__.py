@@ -1,9 +1,28 @@
 """What is known of the true input: its error, its prior, and its posterior given the measured x."""
 
 from eiv.inputs.cloud import TrainingCloud
-from eiv.inputs.draws import ZETA_DRAWS, ZetaDraws
+from eiv.inputs.draws import MOVED_ZETAS, ZETA_DRAWS, ZetaDraws
 from eiv.inputs.errors import RelativeError, relative
+from eiv.inputs.lawfits import law_from_pairs, law_from_repeats
+from eiv.inputs.laws import (
+    Censored,
+    ErrorLaw,
+    Growing,
+    MixtureLaw,
+    NormalLaw,
+    Rectangular,
+    SplitNormal,
+    StudentT,
+    Triangular,
+    censored,
+    growing,
+    rectangular,
+    split_normal,
+    student_t,
+    triangular,
+)
 from eiv.inputs.learned import LearnedPrior
+from eiv.inputs.mixed import MixedErrors
 from eiv.inputs.mixture import MixturePrior
 from eiv.inputs.plausible import SuspiciousErrorWarning
 from eiv.inputs.priors import FlatPrior, InputPrior, NormalPrior
@@ -14,15 +33,19 @@ from eiv.inputs.sizes import EstimatedError, LearnedSizes, SizeNode, SizePrior, 
 from eiv.inputs.zeta import ZetaMixture, ZetaNormal, ZetaPosterior, ZetaTable
 
 __all__ = [
+    "LAW_KINDS",
+    "MOVED_ZETAS",
     "PRIORS",
     "PRIOR_KINDS",
     "ZETA_DRAWS",
+    "ErrorLaw",
     "EstimatedError",
     "FlatPrior",
     "InputPrior",
     "LearnedPrior",
     "LearnedSizes",
     "LostPrecisionWarning",
+    "MixedErrors",
     "MixturePrior",
     "NormalPrior",
     "RelativeError",
@@ -37,9 +60,17 @@ __all__ = [
     "ZetaNormal",
     "ZetaPosterior",
     "ZetaTable",
+    "censored",
     "errors_from_repeats",
     "estimated",
+    "growing",
+    "law_from_pairs",
+    "law_from_repeats",
+    "rectangular",
     "relative",
+    "split_normal",
+    "student_t",
+    "triangular",
 ]
 
 PRIORS: dict[str, InputPrior | LearnedPrior] = {
@@ -56,3 +87,15 @@ PRIOR_KINDS: dict[str, type] = {
     "learned_prior": LearnedPrior,
 }
 """Kinds of input priors that model files hold, by the name they have there; dataclasses of numbers."""
+
+LAW_KINDS: dict[str, type[ErrorLaw]] = {
+    "normal_law": NormalLaw,
+    "rectangular_law": Rectangular,
+    "triangular_law": Triangular,
+    "student_t_law": StudentT,
+    "split_normal_law": SplitNormal,
+    "growing_law": Growing,
+    "mixture_law": MixtureLaw,
+    "censored_law": Censored,
+}
+"""Laws of errors that model files hold, by the name they have there; dataclasses of numbers."""

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from eiv.engine import memory
 from eiv.inputs.errors import standard_deviations
+from eiv.inputs.mixed import Errors, as_normal
 from eiv.inputs.mixture import MixturePrior
 
 __all__ = ["TrainingCloud"]
@@ -80,13 +81,14 @@ class TrainingCloud:
 
     @classmethod
     def of(
-        cls, x: Array, x_err: Array, quantiles: Array, usual: Array, prior: MixturePrior | None = None
+        cls, x: Array, x_err: Errors, quantiles: Array, usual: Array, prior: MixturePrior | None = None
     ) -> TrainingCloud:
         """The cloud of `x`, `rows x n_x`.
 
         `x_err` has a form of `eiv.inputs.errors`, and `prior` is the distribution of the true inputs, where it was
         learned from these rows.
         """
+        x, x_err = as_normal(x, x_err)
         cloud = cls(prior or _normal(x), prior is not None, 1.0, len(x), quantiles, usual)
         d = int(cloud._varying.sum())
         if not d:
@@ -106,17 +108,17 @@ class TrainingCloud:
         """
         return 1 / (_TABLES * _LOOKS * self.n_rows)
 
-    def likeness(self, x: Array, x_err: Array) -> Array:
+    def likeness(self, x: Array, x_err: Errors) -> Array:
         """The probability that a training-like row lies farther out than each of these, `rows`.
 
         `x` is `rows x n_x`, and `x_err` has a form of `eiv.inputs.errors`. Each row is looked at by itself.
         """
         by_column = self._tails(x, standard_deviations(x_err)).min(1)
-        found: Array = np.minimum(self._together(x, x_err), np.minimum(1.0, 2 * x.shape[1] * by_column))
+        found: Array = np.minimum(self._together(*as_normal(x, x_err)), np.minimum(1.0, 2 * x.shape[1] * by_column))
         return found
 
-    def beyond(self, x: Array, x_err: Array) -> NDArray[np.bool_]:
-        """Which rows are unlike the training rows in columns that vary: a constant one tells nothing of the others."""
+    def beyond(self, x: Array, x_err: Errors) -> NDArray[np.bool_]:
+        """Which rows are unlike the training rows in columns that vary: a constant one says nothing about others."""
         return self.likeness(np.where(self._varying, x, self.quantiles[2]), x_err) < self.level
 
     def words(self, x: Array, names: Sequence[str] | None = None) -> str:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from eiv.inputs.mixture import component_posteriors
+from eiv.inputs.given import explained
+from eiv.inputs.mixed import MixedErrors
 
 _STEPS, _TOLERANCE = (300, 60), 1e-5  # on a line, and of several features; an early stop smooths a mixture
 _STARTS = 4
@@ -52,18 +53,20 @@ class Start(NamedTuple):
         return cls(nearest[best], x.unsqueeze(-2))
 
     @classmethod
-    def by_mixture(cls, x: Tensor, x_err: Tensor, weights: Tensor, means: Tensor, covariances: Tensor) -> Start:
+    def by_mixture(
+        cls, x: Tensor, x_err: Tensor | MixedErrors, weights: Tensor, means: Tensor, covariances: Tensor
+    ) -> Start:
         """Each row belongs to the components of a mixture as the mixture has it."""
-        log_density, b, B = component_posteriors(x, x_err, means[None], covariances[None])
+        log_density, b, B = explained(x, x_err, means[None], covariances[None])
         return cls((weights.log() + log_density).softmax(-1), b, B)
 
 
-def deconvolve(x: Tensor, x_err: Tensor, used: Tensor, start: Start, full: bool) -> Mixtures:
+def deconvolve(x: Tensor, x_err: Tensor | MixedErrors, used: Tensor, start: Start, full: bool) -> Mixtures:
     """Expectation maximisation for all choices of rows at once.
 
     Args:
         x: `rows x n_x`, standardised.
-        x_err: standard deviations, `rows x n_x`, or covariances, `rows x n_x x n_x`; rows may be 1.
+        x_err: standard deviations, `rows x n_x`, or covariances, `rows x n_x x n_x`, or laws; rows may be 1.
         used: `F x rows`, how often each row counts for each mixture; 0 for a row that it is not learned from.
         start: where to begin.
         full: whether features may be correlated within a component.
@@ -88,7 +91,7 @@ def deconvolve(x: Tensor, x_err: Tensor, used: Tensor, start: Start, full: bool)
         weighted = shares.unsqueeze(-1) * gap
         products = torch.einsum("frki,frkj->fkij", weighted, gap) if full else (weighted * gap).sum(1)
         covariances = (products + _summed(shares, B) + prior) / (counts + _PRIOR_ROWS)[(..., *(None,) * prior.ndim)]
-        log_density, b, B = component_posteriors(x, x_err, means, covariances)
+        log_density, b, B = explained(x, x_err, means, covariances)
         joint = log_density + weights.log().unsqueeze(1)
         log_density = joint.logsumexp(-1)
         shares = (joint - log_density.unsqueeze(-1)).exp() * used.unsqueeze(-1)

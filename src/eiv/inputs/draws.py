@@ -13,9 +13,12 @@ from torch import Tensor
 
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.streams import Streams
-from eiv.inputs.zeta import ZetaPosterior, is_ours
+from eiv.inputs.zeta import ZetaMixture, ZetaNormal, ZetaPosterior, is_ours
 
-__all__ = ["ZETA_DRAWS", "ZetaDraws"]
+__all__ = ["MOVED_ZETAS", "ZETA_DRAWS", "ZetaDraws"]
+
+MOVED_ZETAS = ("profile", "laplace")
+"""Where nothing is drawn: the zeta of each row is moved with the weights."""
 
 _LEAST = 2.0**-24  # distance of a uniform number from 0 and 1 in float32
 _MOST_NOISY, _MOST_NODES = 3, 1000
@@ -43,11 +46,14 @@ class ZetaDraws:
     - "auto": "interpolated" for one noisy feature, else "informed".
     - "interpolated": for one noisy feature, `n_zeta` evenly spaced zetas, and f straight between them. Sixteen do where
       sigma_y is a hundredth of what the error of x moves f by.
+    - "profile" and "laplace": nothing is drawn. The zeta of each row is moved by Gauss-Newton steps with the weights
+      (`eiv.training.moved`). The base noise is zero and the unit vectors, which say how zeta depends on it. The
+      posterior has to be normal.
 
     Zetas differ only in features that have an error.
 
     Attributes:
-        kind: one of `ZETA_DRAWS`.
+        kind: one of `ZETA_DRAWS` or `MOVED_ZETAS`.
         n_zeta: L, the zetas of a row: what was asked for, or that to the power of the noisy features for quadrature.
         n_base: the numbers behind a zeta.
         used: those that matter.
@@ -94,8 +100,24 @@ class ZetaDraws:
                     f"Take 'informed' or 'stratified'."
                 )
             return cls(kind, n_zeta, inputs.n_base, used)
+        if kind in MOVED_ZETAS:
+            if not _is_normal(inputs):
+                raise ValueError(
+                    f"zeta_draws={kind!r} takes a normal posterior of the true input: input_prior='flat', 'normal' or "
+                    "an eiv.NormalPrior."
+                )
+            return cls(kind, 1 + len(used), inputs.n_base, used)
         component = range(inputs.mean.shape[-1], inputs.n_base) if ours else ()
         return cls(kind, n_zeta, inputs.n_base, (*used, *component))
+
+    @property
+    def moves_zeta(self) -> bool:
+        """Whether nothing is drawn, and the zeta of each row is moved with the weights."""
+        return self.kind in MOVED_ZETAS
+
+    def to_integrate(self, inputs: ZetaPosterior) -> ZetaDraws:
+        """The draws for all that is not a step of training: themselves, or "auto" where nothing is drawn."""
+        return ZetaDraws.of("auto", None, inputs) if self.moves_zeta else self
 
     @property
     def n_kept(self) -> int:
@@ -158,6 +180,16 @@ def _interpolated(streams: Streams, n_rows: int, n_zeta: int, n_base: int) -> Te
     return nodes.reshape(-1, 1).expand(streams.n_networks, n_rows, -1, n_base)
 
 
+def _axes(streams: Streams, n_rows: int, n_zeta: int, n_base: int) -> Tensor:
+    axes = torch.eye(n_zeta, n_base, dtype=streams.dtype, device=streams.device).roll(1, dims=0)
+    return axes.expand(streams.n_networks, n_rows, -1, -1)
+
+
+def _is_normal(inputs: ZetaPosterior) -> bool:
+    """Whether a posterior is one of ours, and a normal distribution in each row."""
+    return type(inputs) is ZetaNormal or (type(inputs) is ZetaMixture and inputs.means.shape[-2] == 1)
+
+
 @functools.cache
 def _between(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """The points of "interpolated": log P w for standard normal noise, `P`, and their place between nodes, `P x L`."""
@@ -190,6 +222,8 @@ _METHODS: dict[str, Callable[[Streams, int, int, int], Tensor]] = {
     "informed": _stratified,
     "gauss_hermite": _gauss_hermite,
     "interpolated": _interpolated,
+    "profile": _axes,
+    "laplace": _axes,
 }
-ZETA_DRAWS = tuple(_METHODS)
+ZETA_DRAWS = tuple(kind for kind in _METHODS if kind not in MOVED_ZETAS)
 _USUAL = {"monte_carlo": 64, "antithetic": 64, "informed": 32, "gauss_hermite": 8}

@@ -1,22 +1,23 @@
 """The error of the input in every form a user may give it.
 
-Inside there are two forms only, distinguished by their axes: standard deviations, `1 x n_x` or `rows x n_x`, and
-covariances, `1 x n_x x n_x` or `rows x n_x x n_x`. Errors without correlation always have the first, which is faster.
+Inside there are two forms of normal errors, distinguished by their axes: standard deviations, `1 x n_x` or
+`rows x n_x`, and covariances, `1 x n_x x n_x` or `rows x n_x x n_x`. Errors without correlation always have the first,
+which is faster. Columns with other laws, and cells without a reading, make a `MixedErrors`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from eiv.io.arrays import plain
-from eiv.validation import check_unmasked, in_feature_order
+from eiv.inputs.mixed import Errors, MixedErrors
+from eiv.validation import in_feature_order
 
-__all__ = ["RelativeError", "check_x_err", "relative", "standard_deviations", "stated_errors", "times"]
+__all__ = ["RelativeError", "check_x_err", "relative", "standard_deviations", "times"]
 
 Array = NDArray[np.float64]
 _ROUNDING = 1e-8  # share of a matrix by which rounding may break its symmetry, or make an eigenvalue negative
@@ -45,10 +46,6 @@ class RelativeError:
         if shares.ndim == 3:
             raise ValueError(f"relative must be a number or {len(spread)} values, got a matrix.")
         return shares * spread
-
-
-StatedErrors = ArrayLike | Mapping[str, float | str] | RelativeError | None
-"""What `x_err` takes: numbers in many forms, those by name, or names of columns of X that hold them."""
 
 
 def relative(share: Any) -> RelativeError:
@@ -137,35 +134,12 @@ def named_errors(name: str, x_err: Any, feature_names: Sequence[str] | None) -> 
     return in_feature_order(name, x_err, feature_names)
 
 
-def stated_errors(
-    name: str, errors: Any, features: Sequence[str] | None, spread: Array, n_rows: int | None = None
-) -> Array:
-    """Errors as a user states them, checked and in the order of the features, in one of the two forms used inside.
-
-    Args:
-        name: of the argument, for messages.
-        errors: in a form of `check_x_err`, as a table or by name, or `eiv.relative`.
-        features: their names, or None.
-        spread: `n_x`, the standard deviation of each feature in the training rows.
-        n_rows: the rows of X, where per-row errors are accepted.
-
-    Returns:
-        As `check_x_err` does.
-
-    Examples:
-        >>> stated_errors("x_err", {"a": 0.1}, ("a", "b"), np.ones(2))
-        array([[0.1, 0. ]])
-
-    """
-    errors = plain(name, errors)
-    check_unmasked(name, errors)
-    if isinstance(errors, RelativeError):
-        return errors.of(spread, features)
-    return check_x_err(name, named_errors(name, errors, features), len(spread), n_rows)
-
-
-def times(x_err: Array, factor: float | Array) -> Array:
-    """Errors `factor` times as large, one number or one per feature, in the same form of `check_x_err`.
+@overload
+def times(x_err: Array, factor: float | Array) -> Array: ...
+@overload
+def times(x_err: Errors, factor: float | Array) -> Errors: ...
+def times(x_err: Errors, factor: float | Array) -> Errors:
+    """Errors `factor` times as large, one number or one per feature, in the same form, or with the same laws.
 
     Examples:
         >>> times(np.array([[0.1, 0.2]]), 2.0)
@@ -174,19 +148,23 @@ def times(x_err: Array, factor: float | Array) -> Array:
         array([[0.1, 0.6]])
 
     """
+    if isinstance(x_err, MixedErrors):
+        return x_err.times(factor)
     if x_err.ndim == 2:
         return x_err * factor
     return x_err * (factor**2 if isinstance(factor, float | int) else factor[:, None] * factor)
 
 
-def standard_deviations(x_err: Array) -> Array:
-    """The errors of single features, `(1 or rows) x n_x`, from either form of `check_x_err`.
+def standard_deviations(x_err: Errors) -> Array:
+    """The errors of single features, `(1 or rows) x n_x`, from either form of `check_x_err`, or those of laws.
 
     Examples:
         >>> standard_deviations(np.array([[[0.01, 0.0], [0.0, 0.04]]]))
         array([[0.1, 0.2]])
 
     """
+    if isinstance(x_err, MixedErrors):
+        return x_err.std
     return x_err if x_err.ndim == 2 else np.sqrt(np.diagonal(x_err, axis1=-2, axis2=-1))
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, overload
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from eiv.inputs.deconvolution import Mixtures, Start, deconvolve
 from eiv.inputs.errors import standard_deviations
+from eiv.inputs.mixed import MixedErrors
 from eiv.inputs.mixture import MixturePrior
 from eiv.inputs.plausible import check_plausible
 
@@ -34,22 +35,25 @@ class _Standardised(NamedTuple):
     """
 
     x: Tensor
-    x_err: Tensor
+    x_err: Tensor | MixedErrors
     weights: Tensor
     shift: Tensor
     scale: Tensor
 
     @classmethod
-    def of(cls, x: Tensor, x_err: Tensor, weights: Tensor | None) -> _Standardised:
+    def of(cls, x: Tensor, x_err: Tensor | MixedErrors, weights: Tensor | None) -> _Standardised:
         shift, scale = x.mean(0), x.std(0, correction=0)
         if weights is not None:
             shift = weights @ x / weights.sum()
             scale = (weights @ (x - shift).square() / weights.sum()).sqrt()
         scale = torch.where(scale > 0, scale, 1.0)
+        weights = torch.ones_like(x[:, 0]) if weights is None else weights
+        if isinstance(x_err, MixedErrors):
+            return cls((x - shift) / scale, x_err.over(scale.numpy()), weights, shift, scale)
         x_err = x_err / scale if x_err.ndim == 2 else x_err / (scale[:, None] * scale)
         if not bool(torch.isfinite(x_err.square()).all()):
             raise ValueError("x_err: errors so much larger than the spread of X leave no prior to be learned.")
-        return cls((x - shift) / scale, x_err, torch.ones_like(x[:, 0]) if weights is None else weights, shift, scale)
+        return cls((x - shift) / scale, x_err, weights, shift, scale)
 
     def squares(self, covariances: Tensor) -> Tensor:
         """The units of covariances, or of variances."""
@@ -106,13 +110,13 @@ class LearnedPrior:
     def fit(
         self,
         x: Tensor,
-        x_err: Tensor,
+        x_err: Tensor | MixedErrors,
         weights: Tensor | None = None,
         *,
         name: str = "x_err",
         feature_names: Sequence[str] | None = None,
     ) -> MixturePrior:
-        """The prior for `x`, `rows x n_x`, with standard deviations or covariances `x_err` (rows may be 1).
+        """The prior for `x`, `rows x n_x`, with standard deviations, covariances or laws `x_err` (rows may be 1).
 
         A row counts as often as its weight says, `rows` numbers above zero; once where there are none.
 
@@ -122,15 +126,15 @@ class LearnedPrior:
         self._check(x, x_err, name, feature_names)
         return self.learn(x, x_err, weights)
 
-    def learn(self, x: Tensor, x_err: Tensor, weights: Tensor | None = None) -> MixturePrior:
-        """What `fit` finds, of errors that were looked at before."""
+    def learn(self, x: Tensor, x_err: Tensor | MixedErrors, weights: Tensor | None = None) -> MixturePrior:
+        """What `fit` finds, of errors that were looked at before, and that may have laws or missing cells."""
         if not 1 <= self.min_components <= self.max_components:
             raise ValueError(
                 f"LearnedPrior: min_components must be 1 to max_components ({self.max_components}), "
                 f"got {self.min_components}."
             )
         random = torch.Generator().manual_seed(self.random_state)
-        x, x_err = x.double().cpu(), x_err.double().cpu()
+        x, x_err = x.double().cpu(), _in_double(x_err)
         varies = x.amin(0) < x.amax(0)
         if not bool(varies.all()):
             few = self.learn(x[:, varies], _of_features(x_err, varies), weights) if bool(varies.any()) else None
@@ -139,7 +143,7 @@ class LearnedPrior:
         return table.prior(self._best(table, random), 0)
 
     def halves(
-        self, prior: MixturePrior, x: Tensor, x_err: Tensor, n_halves: int, weights: Tensor | None = None
+        self, prior: MixturePrior, x: Tensor, x_err: Tensor | MixedErrors, n_halves: int, weights: Tensor | None = None
     ) -> list[MixturePrior]:
         r"""Priors that scatter about `prior`, learned from these rows, as it does about the truth.
 
@@ -150,7 +154,7 @@ class LearnedPrior:
         rows say, nearly. The components begin at those of `prior`.
         """
         random = torch.Generator().manual_seed(self.random_state)
-        x, x_err = x.double().cpu(), x_err.double().cpu()
+        x, x_err = x.double().cpu(), _in_double(x_err)
         varies = x.amin(0) < x.amax(0)
         if not bool(varies.any()):
             return [prior] * n_halves
@@ -166,17 +170,22 @@ class LearnedPrior:
         found = deconvolve(table.x, table.x_err, chosen * table.weights, table.start(prior), full)
         return [table.prior(found, half) for half in range(n_halves)]
 
-    def _check(self, x: Tensor, x_err: Tensor, name: str, feature_names: Sequence[str] | None) -> None:
+    def _check(self, x: Tensor, x_err: Tensor | MixedErrors, name: str, feature_names: Sequence[str] | None) -> None:
         """Whether the errors can be true; one row, or a constant feature, says nothing of that."""
-        values, errors = x.double().cpu().numpy(), standard_deviations(x_err.double().cpu().numpy())
+        values = x.double().cpu().numpy()
         if len(values) > 1:
-            check_plausible(name, values, errors * (np.ptp(values, axis=0) > 0), feature_names)
+            varies = np.ptp(values, axis=0) > 0
+            if isinstance(x_err, MixedErrors):
+                check_plausible(name, values, replace(x_err, std=x_err.std * varies), feature_names)
+            else:
+                check_plausible(name, values, standard_deviations(x_err.double().cpu().numpy()) * varies, feature_names)
 
     def _best(self, table: _Standardised, random: torch.Generator) -> Mixtures:
         """The fit to all rows, row 0 of the result, of the structure that does best on held-out rows."""
         x, x_err, weights = table[:3]
         chosen = _folds(len(x), x.shape[1], random)  # F x rows; the first line has all of them
-        correlated = x.shape[1] > 1 and (len(x_err) == 1 or x.shape[1] <= _MOST_CORRELATED)
+        shared = len(x_err) == 1 and not isinstance(x_err, MixedErrors)
+        correlated = x.shape[1] > 1 and (shared or x.shape[1] <= _MOST_CORRELATED)
 
         def mixtures(n_components: int, full: bool) -> Mixtures:
             start = Start.by_centres(x, weights, min(n_components, len(x)), random)
@@ -195,22 +204,28 @@ class LearnedPrior:
         return best
 
     def _some_rows(
-        self, x: Tensor, x_err: Tensor, weights: Tensor | None, random: torch.Generator
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        self, x: Tensor, x_err: Tensor | MixedErrors, weights: Tensor | None, random: torch.Generator
+    ) -> tuple[Tensor, Tensor | MixedErrors, Tensor | None]:
         """As many rows as can be learned from in seconds."""
         n_features = x.shape[1]
-        matrices = len(x_err) > 1 and n_features <= _MOST_CORRELATED
-        most = min(_MOST_ROWS, max(_LEAST_ROWS, _MOST_VALUES // n_features ** (2 if matrices else 1)))
+        widest = x_err.widest if isinstance(x_err, MixedErrors) else 0
+        matrices = (len(x_err) > 1 or widest) and n_features <= _MOST_CORRELATED
+        values = n_features ** (2 if matrices else 1) * max(1, widest)
+        most = min(_MOST_ROWS, max(_LEAST_ROWS, _MOST_VALUES // values))
         weights = None if weights is None else weights.double().cpu()
         if len(x) <= most:
             return x, x_err, weights
         rows = torch.randperm(len(x), generator=random)[:most]
-        return x[rows], x_err if len(x_err) == 1 else x_err[rows], None if weights is None else weights[rows]
+        weights = None if weights is None else weights[rows]
+        if isinstance(x_err, MixedErrors):
+            return x[rows], x_err[rows.numpy()], weights
+        return x[rows], x_err if len(x_err) == 1 else x_err[rows], weights
 
 
-def _with_constants(prior: MixturePrior | None, x: Tensor, x_err: Tensor, varies: Tensor) -> MixturePrior:
+def _with_constants(prior: MixturePrior | None, x: Tensor, x_err: Tensor | MixedErrors, varies: Tensor) -> MixturePrior:
     """The prior where some features are constant: that of the others, if there are any, and nearly flat for these."""
-    variances = x_err.square() if x_err.ndim == 2 else x_err.diagonal(dim1=-2, dim2=-1)  # (1 or rows) x n_x
+    errors = torch.tensor(x_err.std) if isinstance(x_err, MixedErrors) else x_err
+    variances = errors.square() if errors.ndim == 2 else errors.diagonal(dim1=-2, dim2=-1)  # (1 or rows) x n_x
     size = torch.maximum(variances.amax(0), x[0].square())
     flat = (_FLAT**2 * torch.where(size > 0, size, 1.0)).clamp_max(1e300)  # squares of large values overflow
     if prior is None:
@@ -222,8 +237,18 @@ def _with_constants(prior: MixturePrior | None, x: Tensor, x_err: Tensor, varies
     return MixturePrior(prior.weights, means.numpy(), covariances.numpy())
 
 
-def _of_features(values: Tensor, chosen: Tensor) -> Tensor:
+def _in_double(x_err: Tensor | MixedErrors) -> Tensor | MixedErrors:
+    return x_err if isinstance(x_err, MixedErrors) else x_err.double().cpu()
+
+
+@overload
+def _of_features(values: Tensor, chosen: Tensor) -> Tensor: ...
+@overload
+def _of_features(values: Tensor | MixedErrors, chosen: Tensor) -> Tensor | MixedErrors: ...
+def _of_features(values: Tensor | MixedErrors, chosen: Tensor) -> Tensor | MixedErrors:
     """Errors or variances, `... x n_x`, or covariances, `... x n_x x n_x`, of some features."""
+    if isinstance(values, MixedErrors):
+        return values.of_features(chosen.numpy())
     return values[:, chosen] if values.ndim == 2 else values[:, chosen][:, :, chosen]
 
 

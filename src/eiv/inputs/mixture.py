@@ -45,7 +45,7 @@ class MixturePrior:
 
     def posterior(self, x: Tensor, x_err: Tensor) -> ZetaMixture:
         """The posterior for `x`, `rows x n_x`, with standard deviations or covariances `x_err` (rows may be 1)."""
-        weights, means, covariances = self._checked(x)
+        weights, means, covariances = self.components(x)
         log_density, mean, covariance = component_posteriors(x, x_err, means, covariances)
         scales = covariance.sqrt() if covariance.ndim == mean.ndim else square_root(covariance)
         return ZetaMixture.of(weights.log() + log_density, mean, scales)
@@ -55,17 +55,18 @@ class MixturePrior:
 
         .. math:: \log \sum_k \alpha_k\, \mathcal{N}(x | m_k, V_k + S) - \log \sum_k \alpha_k
         """
-        weights, means, covariances = self._checked(x)
+        weights, means, covariances = self.components(x)
         log_density, _, _ = component_posteriors(x, x_err, means, covariances)
         return (weights.log().log_softmax(0) + log_density).logsumexp(-1)
 
     def distances(self, x: Tensor, x_err: Tensor) -> tuple[Tensor, Tensor]:
         """The weights q of the components given `x`, `rows x K`, and how far x lies from each: `squared_distances`."""
-        weights, means, covariances = self._checked(x)
+        weights, means, covariances = self.components(x)
         log_density, squared = squared_distances(x, x_err, means, covariances)
         return (weights.log() + log_density).softmax(-1), squared
 
-    def _checked(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def components(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Weights, means and covariances as tensors like `x`, `rows x n_x`, checked."""
         weights, means, covariances = (
             torch.as_tensor(value, dtype=x.dtype, device=x.device)
             for value in (self.weights, self.means, self.covariances)

@@ -115,7 +115,7 @@ class OwnDraws(ZetaPosterior):
         return torch.stack([self._log_density_of_part(s, zeta[s]) for s in range(len(self.parts))])
 
     def _of_part(self, s: int, noise: Tensor) -> Tensor:
-        """Zetas of one network: all axes before and after that of the rows are one to `draw` of the part."""
+        """Zetas of one network; the axes beside that of the rows are joined into one for `draw` of the posterior."""
         part = self.parts[s]
         by_row = noise.expand(*noise.shape[:-3], len(part.mean), -1, -1).movedim(-3, 0)  # rows x ... x L x n_base
         zeta = part.draw(by_row.flatten(1, -2)[..., : part.n_base].to(part.mean.dtype))

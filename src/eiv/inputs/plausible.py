@@ -14,6 +14,7 @@ from scipy.special import gammainc, gammaincc
 from scipy.stats import rankdata
 
 from eiv.inputs.errors import standard_deviations
+from eiv.inputs.mixed import Errors, missing_cells
 from eiv.validation import frames_to_caller
 
 __all__ = ["SpreadTest", "SuspiciousErrorWarning", "check_plausible"]
@@ -103,7 +104,7 @@ class SpreadTest:
 def check_plausible(
     name: str,
     x: Array,
-    x_err: Array,
+    x_err: Errors,
     feature_names: Sequence[str] | None = None,
     *,
     classical: bool = True,
@@ -123,7 +124,7 @@ def check_plausible(
     Args:
         name: of the argument that holds the errors, for messages.
         x: `rows x n_x`.
-        x_err: errors in a form of `eiv.inputs.errors`.
+        x_err: errors in a form of `eiv.inputs.errors`; cells without a reading are left out.
         feature_names: those of the columns, or None.
         classical: whether x scatters around the true input; else ("berkson") its spread sets no limit.
         constant_left_out: whether constant columns are left out of the model, as standardising does.
@@ -143,7 +144,10 @@ def check_plausible(
         ValueError: x_err is beyond the spread of X in column 0 (spread 0.297, error 10, of 50 rows). ...
 
     """
-    stds = standard_deviations(x_err)
+    stds, missing = standard_deviations(x_err), missing_cells(x_err)
+    if missing is not None:  # what has no reading has no error that could be wrong
+        stds = np.where(missing, 0.0, stds)
+    seen = np.ones_like(x, dtype=bool) if missing is None else ~missing
     labels = _labels(x.shape[1], feature_names)
     noisy = np.flatnonzero(stds.any(0)).tolist()
     few = [j for j in noisy if np.count_nonzero(stds[:, j]) < _FEW * len(stds)]
@@ -152,13 +156,14 @@ def check_plausible(
         f"{name} is zero, which says that X is exact, in nearly all rows of {{}}. If errors are missing rather than "
         f"zero, fill them in.",
     )
-    constant = [j for j in noisy if constant_left_out and np.ptp(x[:, j]) == 0]
+    constant = [j for j in noisy if constant_left_out and np.ptp(x[seen[:, j], j]) == 0]
     _warn_where(
         [f"{labels[j]} (always {x[0, j]:.6g}, error {_root_mean_square(stds[:, j]):.3g})" for j in constant],
         f"{name} is not zero for {{}}, constant in X: this is left out, and its error with it.",
     )
     if classical:
-        tests = {labels[j]: _tests(x[:, j], stds[:, j]) for j in noisy if j not in constant}
+        columns = {j: np.broadcast_to(stds[:, j], len(x))[seen[:, j]] for j in noisy if j not in constant}
+        tests = {labels[j]: _tests(x[seen[:, j], j], errors) for j, errors in columns.items() if len(errors) > 1}
         _check_spreads(name, tests)
 
 
@@ -306,15 +311,15 @@ def _check_spreads(name: str, tests: Mapping[str, _Tests]) -> None:
     if certain:
         raise ValueError(
             f"{name} is beyond the spread of X in {_listed(certain)}. Errors alone would scatter the values more "
-            f"than that, even if all true values were the same; chance leaves so small a spread in fewer than 1 of "
-            f"1000 tables. Errors are in the units of X: check these, give 0 for a column that is exact, drop the "
-            f"column, or take error_model='berkson' where X was set and the true input scatters around it."
+            f"than that, even if all true values were the same; a spread this small occurs by chance in fewer than "
+            f"1 of 1000 tables. Errors are in the units of X: check the units, give 0 for a column that is exact, drop "
+            f"the column, or use error_model='berkson' where X was set and the true input scatters around it."
         )
     _warn_where(
         [_numbers(label, test.most, test.related) for label, test in impossible.items()],
-        f"{name} is beyond the spread of X in {{}}. Errors go with X there, as relative errors, roots of counts and "
-        f"errors of filled-in values do, and may be too large on average: the column says little of its true values. "
-        f"Check the errors, or drop the column.",
+        f"{name} is beyond the spread of X in {{}}. Errors depend on X there, as relative errors, roots of counts and "
+        f"errors of filled-in values do, and may be too large on average: the column says little about its true "
+        f"values. Check the errors, or drop the column.",
     )
     others = {label: test for label, test in tests.items() if not test.impossible}
     _warn_where(

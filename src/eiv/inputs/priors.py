@@ -53,6 +53,10 @@ class FlatPrior:
         """Lemma 1 for `x`, `rows x n_x`."""
         return ZetaNormal(x, x_err) if x_err.ndim == 2 else _one_component(x, x_err)
 
+    def components(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The prior as a mixture of one component: weights, means `1 x n_x` and variances `1 x n_x`, infinite."""
+        return torch.ones_like(x[0, :1]), torch.zeros_like(x[:1]), torch.full_like(x[:1], torch.inf)
+
     def log_density(self, x: Tensor, x_err: Tensor) -> Tensor:
         """The logarithm of the density of x, `rows`, but for a constant: the same everywhere, whatever the errors."""
         return torch.zeros_like(x[:, 0])
@@ -90,6 +94,14 @@ class NormalPrior:
             return _correlated(x, x_err, mean, 1 / std.expand(x.shape[-1]))
         shrinkage = 1 / (1 + (x_err / std).square())
         return ZetaNormal(mean + shrinkage * (x - mean), shrinkage.sqrt() * x_err)
+
+    def components(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The prior as a mixture of one component: weights, means `1 x n_x` and variances `1 x n_x` in units of `x`."""
+        mean, std = self._like("mean", self.mean, x), self._like("std", self.std, x)
+        if not bool((std > 0).all()):
+            raise ValueError(f"NormalPrior: std must be above zero, got {self.std!r}.")
+        one = torch.ones_like(x[:1])
+        return one[0, :1], one * mean, one * std.square()
 
     def log_density(self, x: Tensor, x_err: Tensor) -> Tensor:
         """The logarithm of the density of `x`, `rows`, which scatters by lambda_zeta and its errors."""

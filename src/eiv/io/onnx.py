@@ -285,6 +285,7 @@ def _description(model: FittedModel) -> dict[str, Any]:
         "masks": _masks(model),
         "input_prior": {"type": type(prior).__name__} | {part.name: _plain(getattr(prior, part.name)) for part in ours},
         "x_err": _plain(model.x_err),
+        "laws": None if model.laws is None else [str(law) for law in model.laws],
         "x_err_factor": model.settings.x_err_factor,
         "y_noise": _plain(model.y_noise),
         "likelihood": {

@@ -43,7 +43,7 @@ class StudentTLikelihood(Likelihood):
     the interquartile range of y, so that wild labels do not lead it astray, and lets nu rise by a quarter at most
     per update.
 
-    It costs half as much time again as normal noise, with known errors eight times as much. It misses wild labels that
+    It costs half as much time again as normal noise, with known errors four times as much. It misses wild labels that
     lie on one side of f or come in groups, and makes intervals at nu = 50 wider by 0.4 % where noise is normal.
 
     Args:

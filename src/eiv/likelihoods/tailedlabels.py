@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr, ndtri, stdtr, stdtrit
 
+from eiv.engine import memory
 from eiv.likelihoods.labels import MixtureLabels, normal_draws
-from eiv.likelihoods.tails import mixture, tail
+from eiv.likelihoods.tails import MIXTURE_NODES, mixture, tail
 
 __all__ = ["StudentTLabels"]
 
@@ -71,9 +72,15 @@ class StudentTLabels(MixtureLabels):
         return found
 
     def log_density(self, draws: Array, y: Array) -> Array:
-        """The logarithm of the density of the mixture."""
-        found = logsumexp(self._log_density(y - draws), axis=0) - math.log(len(draws))
-        return np.asarray(found, dtype=float)
+        """The logarithm of the density of the mixture, for as many rows at once as fit in a fixed memory."""
+        found, labels = np.empty(y.shape), StudentTLabels(*(np.broadcast_to(part, y.shape) for part in self._parts))
+        values = draws[:, :1].size * (MIXTURE_NODES if self.known.any() else 1)
+        size = max(1, memory.LABELS // values)
+        for start in range(0, len(y), size):
+            rows = slice(start, start + size)
+            densities = labels[rows]._log_density(y[rows] - draws[:, rows])  # noqa: SLF001
+            found[rows] = logsumexp(densities, axis=0) - math.log(len(draws))
+        return found
 
     def sample(self, draws: Array, random: np.random.Generator) -> Array:
         """The draws with noise and error added."""

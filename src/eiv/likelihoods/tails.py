@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 # Nodes u = log lambda of the scale mixture, u = 2 sinh(v) for even steps of v. They are near each other about
 # lambda = 1, where nu = 50 needs a step of 1.3 / sqrt(nu / 2) in u, and reach to residuals of a thousand scales.
-_NODES, _FROM, _TO = 33, -2.65, 1.35
+MIXTURE_NODES, _FROM, _TO = 33, -2.65, 1.35
 _POINTS, _FARTHEST = 97, 9.0  # of the sum over residuals behind the information: up to sinh(9) = 4,000 scales
 
 
@@ -59,10 +60,12 @@ def tail(residuals: Tensor, scale: Tensor, nu: Tensor, known: Tensor | None = No
     variance, log_weights = mixture(scale, nu, known)
     inverse_variances = 1 / variance
     heights = log_weights + 0.5 * (inverse_variances / (2 * math.pi)).log()  # of the rows alone, not of their residuals
-    terms = heights - 0.5 * residuals.square().unsqueeze(-1) * inverse_variances
-    log_density = terms.logsumexp(-1)
-    inverse = ((terms - log_density.unsqueeze(-1)).exp() * inverse_variances).sum(-1)
-    return Tail(log_density, residuals * inverse)
+    terms = torch.addcmul(heights, residuals.square().unsqueeze(-1), inverse_variances, value=-0.5)
+    top = terms.detach().amax(-1, keepdim=True)
+    shares = (terms - top).exp()  # one exponential per normal serves density and slope
+    total = shares.sum(-1)
+    inverse = (shares * inverse_variances).sum(-1) / total
+    return Tail(total.log() + top.squeeze(-1), residuals * inverse)
 
 
 def mixture(scale: Tensor, nu: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
@@ -118,25 +121,50 @@ def bends(squares: Tensor, scale: Tensor, nu: Tensor, known: Tensor | None = Non
 
 
 def _bends_of_mixture(squares: Tensor, scale: Tensor, nu: Tensor, known: Tensor) -> Bends:
-    """The same with a known error: means and covariances over the normals of the mixture."""
+    r"""The same with a known error: means and covariances over the normals of the mixture.
+
+    Normal k has the slopes :math:`a_k = p_k (z_k - 1)` with respect to log s and d_k with respect to log nu, where
+    :math:`z_k = r^2 / v_k` and p is the share of s^2 in the variance v. All means over the normals are sums of w, w z
+    and w z^2 times numbers of the row, which are products of matrices.
+    """
     variance, log_weights = mixture(scale, nu, known)
     _, u = _nodes(scale)
-    scaled = squares.unsqueeze(-1) / variance
-    terms = log_weights - 0.5 * (scaled + (2 * math.pi * variance).log())
-    weights, part = terms.softmax(-1), 1 - known.square().unsqueeze(-1) / variance
+    inverse_variances = 1 / variance
+    scaled = squares.unsqueeze(-1) * inverse_variances
+    terms = log_weights + 0.5 * (inverse_variances / (2 * math.pi)).log() - 0.5 * scaled
+    weights, part = terms.softmax(-1), 1 - known.square().unsqueeze(-1) * inverse_variances
     drift, prior = u - u.exp(), log_weights.exp()  # the slope of a weight with respect to nu / 2, but for its mean
     centre = (prior * drift).sum(-1, keepdim=True)
     variance_of_drift = (prior * (drift - centre).square()).sum(-1)
-    own = part * (scaled - 1), nu.unsqueeze(-1) / 2 * (drift - centre)  # slopes of each normal
-    mean = [(weights * each).sum(-1) for each in own]
-    off = [each - of_all.unsqueeze(-1) for each, of_all in zip(own, mean, strict=True)]
-    twice_scale = 2 * part * (1 - part) * (scaled - 1) - 2 * part.square() * scaled
+    d = (nu.unsqueeze(-1) / 2 * (drift - centre)).expand_as(part)
+    once = weights * scaled
+    plain = _sums(weights, part, d, part.square(), part * d, d.square())
+    with_z = _sums(once, part, part.square(), part * d)
+    (twice,) = _sums(once * scaled, part.square())
+    of_scale, of_nu = with_z[0] - plain[0], plain[1]
     bent = (
-        (weights * (twice_scale + off[0].square())).sum(-1),
-        (weights * off[0] * off[1]).sum(-1),
-        mean[1] - (nu / 2).square() * variance_of_drift + (weights * off[1].square()).sum(-1),
+        # E[2 p (1 - 2 p) z - 2 p (1 - p)] + Var a
+        2 * with_z[0]
+        - 4 * with_z[1]
+        - 2 * plain[0]
+        + 2 * plain[2]
+        + twice
+        - 2 * with_z[1]
+        + plain[2]
+        - of_scale.square(),
+        with_z[2] - plain[3] - of_scale * of_nu,
+        of_nu - (nu / 2).square() * variance_of_drift + plain[4] - of_nu.square(),
     )
-    return Bends(terms.logsumexp(-1), torch.stack(mean, dim=-1), torch.stack(bent, dim=-1))
+    return Bends(terms.logsumexp(-1), torch.stack([of_scale, of_nu], dim=-1), torch.stack(bent, dim=-1))
+
+
+def _sums(weights: Tensor, *numbers: Tensor) -> Sequence[Tensor]:
+    """Sums over the normals of weights, `... x 33`, times numbers, whose third last axis may be 1: each `...`."""
+    if weights.ndim < 3 or numbers[0].shape[-3] != 1:
+        return [(weights * each).sum(-1) for each in numbers]
+    table = torch.stack(numbers, dim=-1).squeeze(-4)  # without zetas: ... x n_y x 33 x n
+    found: Tensor = (weights.transpose(-3, -2) @ table.expand(*weights.shape[:-3], *table.shape[-3:])).transpose(-3, -2)
+    return found.unbind(-1)
 
 
 def information(scale: Tensor, nu: Tensor, known: Tensor | None = None) -> Tensor:
@@ -179,5 +207,5 @@ def draw_t(first: Tensor, second: Tensor, nu: Tensor) -> Tensor:
 
 def _nodes(like: Tensor) -> tuple[Tensor, Tensor]:
     """The steps in u = log lambda, but for a factor, and u itself: `33` each."""
-    v = torch.linspace(_FROM, _TO, _NODES, dtype=like.dtype, device=like.device)
+    v = torch.linspace(_FROM, _TO, MIXTURE_NODES, dtype=like.dtype, device=like.device)
     return v.cosh(), 2 * v.sinh()

@@ -15,13 +15,14 @@ from eiv.engine.stable import log_mean_exp
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods.noise import Squares, squares_of, unless_unseen_disagree
-from eiv.likelihoods.tails import Bends, bends
+from eiv.likelihoods.tails import MIXTURE_NODES, Bends, bends
 
 if TYPE_CHECKING:
     from eiv.posteriors import WeightPosterior
 
-# A t has no variance for nu up to 2, and close to it one that says nothing of most labels. At 2.5 the standard
-# deviation is 2.2 scales. From 50 on it can hardly be told from a normal one: its 95 % interval is 0.4 % wider.
+# A t has no variance for nu up to 2, and just above 2 the variance says nothing about most labels. At 2.5 the
+# standard deviation is 2.2 scales. From 50 on it is hardly different from a normal one: its 95 % interval is 0.4 %
+# wider.
 LEAST_NU, MOST_NU = 2.5, 50.0
 _SHAPE, _RATE = 2.0, 0.1  # of the Gamma prior of nu, mean 20: Juarez and Steel, J. Bus. Econ. Stat. 28 (2010) 52
 _STEPS = 30
@@ -29,7 +30,6 @@ _STRIDE = 0.7  # the most that log s and log nu move in one step, as for sigma_y
 _CLOSE = 1e-3  # a step of the logarithms that is not worth another one
 _LEAST_BEND = 1e-4  # of the bound, below which a step would be longer than it is believed
 _SYMMETRIC, _FIRST, _SECOND = [0, 1, 1, 2], [0, 0, 1], [0, 1, 1]  # places in a matrix of two
-_NODES = 33  # of the mixture that stands for t with known errors
 
 
 class TailFit(NamedTuple):
@@ -52,7 +52,7 @@ def renewed_tail(
 ) -> TailFit:
     """The s and nu of the training rows; s is moved towards that of the held-out rows where the two disagree.
 
-    A few held-out rows do not tell nu, so that their s is found for the nu of the training rows. It moves as sigma_y
+    A few held-out rows do not show nu, so that their s is found for the nu of the training rows. It moves as sigma_y
     does: half the way where the two differ by two standard errors, and further where they differ by more. Unless
     `with_nu`, nu stays as it is.
     """
@@ -122,7 +122,7 @@ class _Look:
     def of(cls, rows: Squares, at: Tensor) -> _Look:
         squares, errors, quadrature, size, _, counts = rows
         scale, nu = (each[:, None, None] for each in at.exp().unbind(-1))
-        n_values = squares[0, 0].numel() * (1 if errors is None else _NODES)
+        n_values = squares[0, 0].numel() * (1 if errors is None else MIXTURE_NODES)
         at_once, found = max(1, memory.TRAINING_PASS // n_values), []
         for start in range(0, squares.shape[1], at_once):
             part = slice(start, start + at_once)

@@ -128,7 +128,7 @@ class VaryingLikelihood(Likelihood):
         return torch.cat([(y.unsqueeze(2) - f[..., : y.shape[-1]]) / at.variance, of_h], dim=-1)
 
     def whitened(self, slopes: Tensor, f: Tensor, y_err: Tensor | None = None) -> Tensor:
-        """The slopes of f divided by s, and those of h times sqrt(2) g a: labels tell nothing of both together."""
+        """The slopes of f divided by s, and those of h times sqrt(2) g a: labels say nothing about both together."""
         n_y = f.shape[-1] // 2
         known = None if y_err is None else y_err.to(slopes.dtype)
         at = self._at(f.to(slopes.dtype).unsqueeze(2), f[..., :n_y].to(slopes.dtype), known)

@@ -37,7 +37,7 @@ class BudgetSampler(BlockSampler):
     negative, and correlations, which can be.
 
     For V_i, each theta of a block has an eta of its own, and is crossed with the zeta_i of the block. The analysis of
-    variance that frees the aleatoric part of the weights' interaction (`unbiased_moments`) then frees V_i of that
+    variance that frees the aleatoric component of the weights' interaction (`unbiased_moments`) then frees V_i of that
     with the other features too. V is estimated as the sum of all V_i and
 
     .. math:: \mathrm{Var}_\zeta E_\theta f - \mathrm{Var}_\zeta E_{\theta, \eta} \sum_i f(\zeta_i, \eta_{-i})

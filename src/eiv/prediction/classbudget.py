@@ -25,8 +25,8 @@ class EntropyBudgetSampler(ClassSampler):
               - E_{\zeta_i} H\big[E_{\eta_{-i}}\, p_\theta(\zeta_i, \eta_{-i})\big] \Big)
 
     This is the mutual information of the class and the true value of input i, in nats. It is not negative, and zero for
-    an input without error. Where true values are independent given x, all of them together are the aleatoric part at
-    most; the rest is what inputs cause together. zeta_i takes 16 values, each crossed with the same 64 of the other
+    an input without error. Where true values are independent given x, all of them together are the aleatoric component
+    at most; the rest is what inputs cause together. zeta_i takes 16 values, each crossed with the same 64 of the other
     inputs. Where true values depend on each other given x, the other inputs are drawn as if they did not, as for the
     budget of a variance (`eiv.prediction.budget.BudgetSampler`).
 

@@ -30,7 +30,7 @@ _NODES_OF_TASK = 8  # zetas of a row that a core takes at once
 
 
 class Entropies(NamedTuple):
-    r"""The probabilities of classes, and the parts of their entropy in nats.
+    r"""The probabilities of classes, and the components of their entropy in nats.
 
     .. math:: H[\mathrm{probabilities}] = \mathrm{label} + \mathrm{aleatoric} + \mathrm{epistemic}
 
@@ -71,7 +71,7 @@ def entropies(p: Tensor, weights: Tensor, pool: Tensor | None = None) -> Entropi
         pool: `S`, the share of each network, which add up to one; None where all are equal.
 
     Returns:
-        The probabilities and the parts.
+        The probabilities and the components.
 
     Examples:
         >>> sure = torch.eye(2).view(1, 1, 2, 1, 2)  # the class depends on zeta alone
@@ -134,7 +134,7 @@ class ClassSampler(BlockSampler):
         return self.n_blocks * (self.n_zeta if self.posterior.in_closed_form else min(2, self.n_zeta))
 
     def entropies(self, inputs: ZetaPosterior) -> Entropies:
-        """The probabilities and the parts of their entropy for `inputs`, `rows x n_x`, in float64."""
+        """The probabilities and the components of their entropy for `inputs`, `rows x n_x`, in float64."""
         thetas, like = self._thetas(slice(None)), inputs.mean
         if self.n_zeta == 1:  # exact inputs
             p = self._probabilities(thetas, like.unsqueeze(0))
@@ -217,7 +217,7 @@ class ClassPrediction:
 
     @property
     def entropy(self) -> Array:
-        """The entropy of the probabilities, the sum of the three parts: `rows`."""
+        """The entropy of the probabilities, the sum of the three components: `rows`."""
         return self.label + self.aleatoric + self.epistemic
 
     @property
@@ -271,7 +271,7 @@ class ClassPrediction:
         return pd.DataFrame(values, index=self.index, columns=["label", *names, "together", "weights"])
 
     def to_frame(self) -> pd.DataFrame:
-        """A table with one row per prediction: probabilities, the most probable class and the parts of the entropy."""
+        """A table with one row per prediction: probabilities, the most probable class, components of the entropy."""
         import pandas as pd  # noqa: PLC0415
 
         columns: dict[str, Any] = {

@@ -37,12 +37,12 @@ class Moments:
 
     @property
     def variance(self) -> Tensor:
-        """U squared, the sum of both parts."""
+        """U squared, the sum of both components."""
         return self.epistemic + self.aleatoric
 
 
 def unbiased_moments(f: Tensor, pool: Tensor | None = None) -> Moments:
-    r"""Unbiased estimates of m, of u squared and of both parts, by a two-way analysis of variance within blocks.
+    r"""Unbiased estimates of m, of u squared and of both components, by a two-way analysis of variance within blocks.
 
     In each of G blocks, A weight draws of each network are crossed with L zetas of the block's own. With
     :math:`f = \mu + a_\theta + b_\zeta + c_{\theta\zeta}` (main effects and interaction),

@@ -56,10 +56,10 @@ def matched_zetas(inputs: ZetaPosterior, noise: Tensor) -> Tensor:
     .. math:: \zeta_{gl} = m + A (z_{gl} - \bar z), \qquad A S A^T = C, \qquad
               S = \frac{1}{G (L - 1)} \sum_{g, l} (z_{gl} - \bar z_g)(z_{gl} - \bar z_g)^T
 
-    For f that is linear in zeta neither the mean nor the aleatoric part then has a random error. Draws z of a normal
-    posterior come out so by themselves, from `matched_noise`; those of a mixture are moved, each row for itself; with
-    fewer than two degrees of freedom per feature, only the variances are matched. Draws of a mixture that would have to
-    be stretched by more than a quarter, and those of a posterior of the user's own, are left as they are.
+    For f that is linear in zeta neither the mean nor the aleatoric component then has a random error. Draws z of a
+    normal posterior come out so by themselves, from `matched_noise`; those of a mixture are moved, each row for itself;
+    with fewer than two degrees of freedom per feature, only the variances are matched. Draws of a mixture that would
+    have to be stretched by more than a quarter, and those of a posterior of the user's own, are left as they are.
 
     Args:
         inputs: the posterior of zeta given x, `rows x n_x`.

@@ -1,4 +1,4 @@
-"""The result of a prediction: moments, the three parts of its uncertainty, intervals, quantiles and samples."""
+"""The result of a prediction: moments, the three components of its uncertainty, intervals, quantiles and samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from eiv.likelihoods.labels import Labels
-from eiv.validation import check_level, check_option, check_random_generator
+from eiv.prediction.exchange import html_of, to_arviz, to_qp
+from eiv.validation import check, check_level, check_option, check_random_generator, integer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +71,7 @@ class Prediction:
         draws: `n_draws x rows (x n_y)`, draws of f(zeta), or None where they were not kept.
         index: the labels of the rows, where X was a pandas table.
         output_names: the names of the outputs, where y was one.
-        shares: `rows (x n_y) x n_x`, the shares of the features in the squared aleatoric part, or None where they were
+        shares: `rows (x n_y) x n_x`, the shares of the features in the aleatoric variance, or None where they were
             not asked for; `budget` shows them.
         feature_names: the names of the features, where X was a pandas table.
         y_err_of_fit: `n_y`, the median known error of the training labels, where the fit was given errors of its labels
@@ -336,8 +337,53 @@ class Prediction:
         }
         return pd.DataFrame(table | {("", name): value for name, value in of_rows.items()}, index=self.index)
 
+    def to_qp(self, of: Of = "function", n_quantiles: int = 99) -> Any:
+        """The distribution of each row as an ensemble of qp, the package for redshift PDFs, by quantiles.
+
+        Args:
+            of: "function" for f(zeta), "label" for a measured y, such as a spectroscopic redshift.
+            n_quantiles: how many quantiles, evenly spread between 0 and 1.
+
+        Returns:
+            A `qp.Ensemble`; needs `pip install "eiv[qp]"`.
+
+        Examples:
+            >>> draws = np.random.default_rng(0).normal(size=(500, 2))
+            >>> int(Prediction(np.zeros(2), np.ones(2), np.zeros(2), np.zeros(2), draws=draws).to_qp().npdf)
+            2
+
+        """
+        check("n_quantiles", n_quantiles, integer(3))
+        return to_qp(self, of, n_quantiles)
+
+    def to_arviz(self, y: ArrayLike | None = None, random_state: int | np.random.Generator | None = 0) -> Any:
+        """The draws as an `InferenceData` of ArviZ: f in `posterior`, labels in `posterior_predictive`.
+
+        The draws of a row share thetas and zetas, so they are not independent, and diagnostics of Markov chains have no
+        meaning for them.
+
+        Args:
+            y: the measured labels, for `observed_data`; with them `arviz.plot_ppc` and `arviz.plot_loo_pit` work.
+            random_state: the seed of the noise of labels.
+
+        Returns:
+            An `arviz.InferenceData`; needs `pip install "eiv[arviz]"`.
+
+        Examples:
+            >>> draws = np.random.default_rng(0).normal(size=(500, 2))
+            >>> found = Prediction(np.zeros(2), np.ones(2), np.zeros(2), np.zeros(2), draws=draws).to_arviz()
+            >>> dict(found.posterior["f"].sizes)
+            {'chain': 1, 'draw': 500, 'row': 2}
+
+        """
+        return to_arviz(self, y, random_state)
+
+    def _repr_html_(self) -> str:
+        """The first rows as a table, in notebooks."""
+        return html_of(self)
+
     def budget(self) -> pd.DataFrame:
-        r"""The uncertainty budget: which input's error makes how much of the squared aleatoric part.
+        r"""The uncertainty budget: which input's error makes how much of the aleatoric variance.
 
         .. math:: \mathrm{share}_i = \frac{V_i}{V}, \qquad \mathrm{remainder} = 1 - \sum_i \mathrm{share}_i
 
@@ -370,9 +416,7 @@ class Prediction:
         return pd.DataFrame(shares.reshape(len(self), -1), index=self.index, columns=columns)
 
     def plot_budget(self, rows: int | slice | Sequence[int] | NDArray[Any] | None = None) -> Figure:
-        r"""The uncertainty budget as bars, one per row, and a panel per output.
-
-        .. math:: \sum_i \mathrm{share}_i + \mathrm{remainder} = 1
+        """The uncertainty budget as bars, one per row, and a panel per output; shares and remainder add up to 1.
 
         Args:
             rows: which rows to draw, as for `prediction[rows]`; by default the first twenty.

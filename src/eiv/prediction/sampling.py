@@ -69,7 +69,7 @@ class BlockSampler:
     as Algorithm 2 does, but with G L zetas instead of L. A draw is a function: the same thetas and the same base noise
     serve all rows, whether they are predicted alone or together.
 
-    A random error of the draws would therefore be an error of all rows, which three things keep out. The zetas of a row
+    A random error of the draws would therefore be an error of all rows. Three measures avoid this. The zetas of a row
     are placed evenly and matched to the mean and the covariance of its posterior (`eiv.prediction.matching`): for f
     linear in up to 50 features no error is left. Where the family knows mean and variance of f over theta in closed
     form (`WeightPosterior.in_closed_form`), no theta is drawn for the moments, and zetas are nodes of a rule, the same
@@ -291,7 +291,7 @@ class LiteralSampler:
         self.chunk_rows = min(chunk_rows(posterior, n_theta * n_zeta), most)
 
     def sample(self, inputs: ZetaPosterior, keep_draws: bool) -> Sampled:
-        """Algorithm 2's m and u, the parts of u, and `S K L x rows x n_y` draws, all networks pooled."""
+        """Algorithm 2's m and u, the components of u, and `S K L x rows x n_y` draws, all networks pooled."""
         (f,) = run_tasks([partial(self._draw, inputs)], inputs.mean.device, width=self.posterior.stack.width)
         draws = f.double()  # S K x L x rows x n_y
         if self.pool is None:

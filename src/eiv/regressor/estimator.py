@@ -18,12 +18,13 @@ from eiv import validation as v
 from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
 from eiv.estimators.base import above_zero, counting, named
+from eiv.estimators.carried import inputs_at_fit, labels_of
 from eiv.estimators.population import Population, for_population, warn_of_unlike
 from eiv.inputs import InputPrior, LearnedPrior
-from eiv.inputs.errors import StatedErrors
 from eiv.inputs.plausible import check_plausible_labels, warn_of_scaled
 from eiv.inputs.sizes import EstimatedError
-from eiv.io.arrays import plain
+from eiv.inputs.stated import StatedErrors
+from eiv.io.measured import errors_in_units
 from eiv.likelihoods import Likelihood, NoiseRule
 from eiv.model import SAMPLERS
 from eiv.posteriors import WeightPosterior
@@ -51,9 +52,10 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         x_err: the error of X that holds for all rows, in the units of X: a standard deviation, one per feature, or
             those by name (a mapping or a pandas Series); 0 for exact columns; a covariance `n_x x n_x`; or
             `eiv.relative(0.05)`, a share of each column's spread; or `eiv.estimated(0.3, dof=8)`, an error whose size
-            is itself an estimate and is learned. A mapping may name a column of X that holds the
-            errors of each row instead, `{"a": "a_err", "b": 0.1}`; such a column is no feature. What a mapping leaves
-            out is exact. None for exact inputs: the model without Errors-in-Variables.
+            is itself an estimate and is learned. A law such as `eiv.rectangular(0.7)`, or the text of
+            a data sheet such as "±0.7", for all columns or for each; `docs/errors.md` lists them. A mapping may name a
+            column of X that holds the errors of each row instead, `{"a": "a_err", "b": 0.1}`; such a column is no
+            feature. What a mapping leaves out is exact. None for exact inputs: the model without Errors-in-Variables.
         recipe: what holds for the arguments that are None: "default", which serves tables of 60 to 100,000 rows
             without tuning, or "paper", the settings of the paper; see `eiv.training.settings`.
         error_model: "classical", x scatters around the true input; or "berkson", x was set and the true input
@@ -61,14 +63,18 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         input_prior: what is believed of the true input before x is seen: a name of `eiv.inputs.PRIORS`, such as
             "mixture" (the default: a Gaussian mixture learned from X and its errors) and "flat" (the paper, Lemma 1);
             or an object such as `eiv.NormalPrior(std, mean)`, `eiv.MixturePrior` or `eiv.LearnedPrior`.
+        missing: what NaN in X means: "refuse" (the default), an error; or "integrate", a reading that is missing, whose
+            true value is integrated over the learned prior given the other columns.
         x_err_factor: what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to
-            ignore them, or "auto" (the default): 1, or with network="cosine" a half, a quarter or 0 of it where the
-            labels contradict errors of the stated size (by a factor of e^5, with a warning).
+            ignore them, or "auto" (the default). That is 1; with network="cosine" it is 0.5, 0.25 or 0, with a warning,
+            where such a factor makes the labels more probable by e^5.
         zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
-            "sobol", "informed" (of `n_zeta` candidates those that explain y), "gauss_hermite" (`n_zeta` nodes along
-            each of three noisy features at most), "interpolated" (one noisy feature, f straight between `n_zeta`
-            nodes), or "auto" (the default): "interpolated" for one noisy feature, else "informed"; see
-            `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are matched.
+            "sobol", "informed" (those of `n_zeta` candidates that explain y), "gauss_hermite" (`n_zeta` nodes along
+            each noisy feature, for at most three of them), "interpolated" (for one noisy feature: f is taken as
+            straight between `n_zeta` nodes), "profile" or "laplace" (the true input of each row is moved with the
+            weights; for a flat or normal `input_prior`), or "auto" (the default): "interpolated" for one noisy feature,
+            else "informed"; see `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or
+            are matched.
         posterior: the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, such as "linearised_laplace"
             (the default) and "bernoulli_dropout" (the paper), or a subclass of `eiv.posteriors.WeightPosterior` of your
             own. Each family says in its docstring what it learns, costs and misses; `docs/method.md` compares them.
@@ -100,11 +106,11 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             is False).
         y_noise_every: sigma_y is renewed every this many epochs, and once at the end if there are fewer; by default
             thirty times in a training.
-        held_out: the share of the rows that a network does not learn from (20 to 1,000 rows, a fifth at most, none of
-            fewer than 25), so that it does not take its own overfitting for precision. sigma_y by "likelihood" comes
-            from the learned rows unless the held-out ones disagree, less what the covariance of the weights explains
-            where that is found after training. By "rmse" and "residual" it comes from the held-out rows alone. 0.1 by
-            default, 0 in the paper.
+        held_out: the share of the rows that a network does not learn from, so that it does not take its own overfitting
+            for precision: 20 to 1,000 rows, at most a fifth of all, and none of fewer than 25. sigma_y by "likelihood"
+            comes from the learned rows, unless the held-out rows disagree. Where the covariance of the weights is found
+            after training, the variance that it explains is subtracted. By "rmse" and "residual" sigma_y comes from the
+            held-out rows alone. 0.1 by default, 0 in the paper.
         n_zeta: L, draws of the true input per row in training. A prediction takes as many for each of its blocks, two
             at least and five at most.
         n_theta: K, draws of the weights per network in a prediction; 100 by default, 40 for each network of cosines.
@@ -165,6 +171,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         recipe: Literal["default", "paper"] = "default",
         error_model: Literal["classical", "berkson"] = "classical",
         input_prior: str | InputPrior | LearnedPrior | None = None,
+        missing: Literal["refuse", "integrate"] = "refuse",
         x_err_factor: float | Literal["auto"] | None = None,
         zeta_draws: str | None = None,
         posterior: str | type[WeightPosterior] | None = None,
@@ -197,6 +204,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         self.recipe = recipe
         self.error_model = error_model
         self.input_prior = input_prior
+        self.missing = missing
         self.x_err_factor = x_err_factor
         self.zeta_draws = zeta_draws
         self.posterior = posterior
@@ -234,8 +242,9 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             X_err: the error of X instead of `x_err`, in the same forms or one per row: `rows x n_x`, or covariances
                 `rows x n_x x n_x`. A table is matched by its column names, and its row labels must be those of X. A
                 covariance of all rows is best given as `1 x n_x x n_x`: `n_x x n_x` is refused where there are as many
-                rows as features and both could be meant. `eiv.estimated(...)` of any of these where their size is to
-                be learned.
+                rows as features and both could be meant. Laws and texts are given for all columns, or by a list or
+                mapping with one for each, beside numbers or one value per row. `eiv.estimated(...)` of numbers where
+                their size is to be learned.
             y_err: the known part of the error of y, a standard deviation for each row (`rows` or `rows x n_y`), each of
                 several outputs, or all. A pandas table, or a mapping or Series with a value for each output, is matched
                 by the column names of y; row labels must be those of X. `y_noise_` is what comes on top of it.
@@ -316,7 +325,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         budget: bool = False,
         input_prior: Population = None,
     ) -> Prediction:
-        """Predict with all parts of the uncertainty, by Algorithm 2.
+        """Predict with all components of the uncertainty, by Algorithm 2.
 
         Args:
             X: `rows x n_x`.
@@ -327,7 +336,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             method: "unbiased" for moments without a random error that all rows share (see
                 `eiv.prediction.sampling.BlockSampler`), "literal" for Algorithm 2 as printed but for its misprint.
             keep_draws: whether the draws behind quantiles and samples are kept; by default up to 2^25 values (256 MiB).
-            budget: whether `Prediction.budget` is made ready, the shares of each feature in the aleatoric part. That
+            budget: whether `Prediction.budget` is made ready, the shares of features in the aleatoric variance. That
                 takes as long as one prediction more, and one for each feature that has an error.
             input_prior: what is believed of the true inputs of these rows before x is seen, where they are of another
                 population than the training rows, as of a sensor that is moved to another room: "flat", or an object
@@ -371,7 +380,9 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         """
         from sklearn.metrics import r2_score  # noqa: PLC0415  (slow to import)
 
-        return float(r2_score(plain("y", y), self.predict(X, X_err=X_err), sample_weight=sample_weight))
+        check_is_fitted(self, "model_")
+        labels = labels_of(y, None, self.model_.names.output_units).y
+        return float(r2_score(labels, self.predict(X, X_err=X_err), sample_weight=sample_weight))
 
     @property
     def n_outputs_(self) -> int:
@@ -449,13 +460,13 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         self._check_arguments()
         self.__dict__.pop("model_", None)
         v.check_same_labels(X, X_err=X_err, y_err=y_err)
-        X, y, y_err = plain("X", X), plain("y", y), plain("y_err", y_err)
+        X, X_err, units = inputs_at_fit(X, X_err, self.x_err)
+        y, y_err, output_units = labels_of(y, y_err)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
         v.check_numeric("y", y)
-        x, outputs = named(
-            X, y, validate_data, self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
-        )
+        options: dict[str, Any] = {"multi_output": True, "y_numeric": True, "ensure_all_finite": "allow-nan"}
+        x, outputs = named(X, y, validate_data, self, X, y, dtype=np.float64, ensure_min_samples=2, **options)
         outputs = named(X, y, np.asarray, outputs, dtype=np.float64)
         output_names = tuple(map(str, y.columns)) if hasattr(y, "columns") else None
         has_columns, outputs = outputs.ndim == 2, outputs.reshape(len(x), -1)
@@ -468,18 +479,18 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             raise ValueError(f"y is constant{which if labels.shape[1] > 1 else ''}: there is nothing to fit.")
         v.check_spread("y", labels, output_names)
         y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape, output_names)[counted]
-        x, errors, names, size_prior = self._features_and_errors(x, X_err, weights, is_part=is_part)
+        found, names, size_prior = self._readings_at_fit(x, X_err, weights, units, is_part=is_part)
         if y_errors is not None and not is_part:
             check_plausible_labels(labels, y_errors, output_names)
             if self.standardise:
                 warn_of_scaled("y_err", labels, y_errors, output_names)
-        names = replace(names, outputs=output_names, has_columns=has_columns)
-        return Table(x, errors, labels, y_errors, names, above_zero(weights), size_prior)
+        names = replace(names, outputs=output_names, has_columns=has_columns, output_units=output_units)
+        return Table(found.x, found.errors, labels, y_errors, names, above_zero(weights), found.laws, size_prior)
 
     def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, Array | None]:
         """Labels, `rows x n_y`, NaN in rows without one, and their known errors."""
         v.check_same_labels(X, y_err=y_err)
-        y, y_err = plain("y", y), plain("y_err", y_err)
+        y, y_err, _ = labels_of(y, y_err, self.model_.names.output_units)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("y", y)
         labels = named(X, y, np.asarray, y, dtype=np.float64)
@@ -520,7 +531,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         v.check_option("method", method, tuple(SAMPLERS))
         x, errors, index = self._check_rows(X, X_err)
         v.check_same_labels(X, y_err=y_err)
-        y_err = plain("y_err", y_err)
+        if y_err is not None:
+            y_err = errors_in_units("y_err", y_err, self.model_.names.output_units, self.model_.names.outputs)
         known = None if y_err is None else v.check_y_err(y_err, (len(x), self.n_outputs_), self.model_.names.outputs)
         n_draws = self._draws_for()
         with own_defaults():

@@ -246,7 +246,7 @@ def _table(model: FittedModel, X: Any, y: Any, X_err: Any, y_err: Any) -> Table:
         raise ValueError(f"X must have {round(_FEWEST / _HELD_OUT)} rows at least, got {len(x)}.")
     if not (np.isfinite(x).all() and np.isfinite(labels).all()):
         raise ValueError("X and y must hold finite numbers only.")
-    errors = model.errors_of(X_err, len(x))
+    x, errors, _ = model.readings(x, X_err)
     if model.sizes is not None:
         errors = times(errors, model.sizes.factor)
     known = None if y_err is None else v.check_y_err(y_err, labels.shape, model.names.outputs)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
@@ -106,7 +106,7 @@ def _of_splits(
     whole = clone(model)._check_table(X, y, X_err, y_err)  # noqa: SLF001
     model._warn_of_rounding(whole)  # noqa: SLF001
     weights = v.check_weights(sample_weight, len(whole.x))
-    per_row = X_err is not None and len(whole.x_err) > 1
+    per_row = X_err is not None and whole.laws is None and len(whole.x_err) > 1
     models, tables = [], []
     for split in splits:
         if isinstance(split, tuple):
@@ -119,7 +119,12 @@ def _of_splits(
             errors = replace(X_err, error=errors)
         y_errors, counts = (None if part is None else part[rows] for part in (whole.y_err, weights))
         own = clone(model).set_params(random_state=int(random.randint(2**31)))
-        some_x, some_y = _safe_indexing(X, rows), _safe_indexing(y, rows)
+        some_x, some_y = _rows_of(X, rows), _rows_of(y, rows)
         tables.append(own._check_table(some_x, some_y, errors, y_errors, counts, is_part=True))  # noqa: SLF001
         models.append(own)
     return models, tables
+
+
+def _rows_of(table: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of an array or a table, one of astropy included."""
+    return table[rows] if hasattr(table, "colnames") else _safe_indexing(table, rows)

@@ -53,7 +53,7 @@ def class_sections(model: FittedModel, features: Sequence[str], sample: Sample |
     found = [_curves_section(model, features, names)]
     some = None if sample is None else sample.evenly(_MOST_ROWS)
     if some is not None:
-        p = model.predict_classes(some.X, model.errors_of(some.X_err, len(some)))
+        p = model.predict_classes(*model.readings(some.X, some.X_err)[:2])
         results = ClassResults(names, p, None if some.y is None else some.y[:, 0])
         if results.known is not None:
             found += [_calibration_section(*results.known), _confusion_section(names, *results.known)]
@@ -107,7 +107,7 @@ def _curves_section(model: FittedModel, features: Sequence[str], names: tuple[st
         rows[place, :, feature] = grids[:, feature]
     flat = rows.reshape(-1, len(features))
     stated = None if model.x_err is not None else model.record.x_err_median
-    p = model.predict_classes(flat, model.errors_of(stated, len(flat))).probabilities
+    p = model.predict_classes(*model.readings(flat, stated)[:2]).probabilities
     of_feature = dict(zip(varying.tolist(), p.reshape(len(varying), _POINTS, -1), strict=True))
     order = sorted(of_feature, key=lambda j: -float(np.ptp(of_feature[j], axis=0).max()))
     shown = np.argsort(-p.mean(0))[:_MOST_LINES]
@@ -183,13 +183,13 @@ def _confusion_section(names: tuple[str, ...], p: Array, codes: NDArray[np.intp]
 
 def _entropy_section(model: FittedModel, features: Sequence[str], sample: Sample | None) -> Section:
     if sample is None:
-        stated = None if model.x_err is not None else model.record.x_err_median
+        stated: Any = None if model.x_err is not None else model.record.x_err_median
         x, errors = model.record.x_quantiles[2:3], stated
         where = "all inputs at their median over the training rows"
     else:
         few = sample.evenly(_BUDGET_ROWS)
         x, errors, where = few.X, few.X_err, f"the mean over {counted(len(few), 'row')} of {sample.name}, evenly chosen"
-    p = model.predict_classes(x, model.errors_of(errors, len(x)), budget=True)
+    p = model.predict_classes(*model.readings(x, errors)[:2], budget=True)
     sources, parts = entropy_sources(p, features)
     total = float(p.entropy.mean())
     text = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ class Joint:
         """The predictions for rows of the sample, evenly chosen, or for inputs at their medians."""
         some = None if sample is None else sample.evenly(_MOST_ROWS)
         if some is None:
-            stated = None if model.x_err is not None else model.record.x_err_median
+            stated: Any = None if model.x_err is not None else model.record.x_err_median
             x, errors, known = model.record.x_quantiles[2:3], stated, model.record.y_err_median[None]
         else:
             x, errors, known = (
@@ -50,7 +50,7 @@ class Joint:
                 some.X_err,
                 np.zeros((len(some), len(names))) if some.y_err is None else some.y_err,
             )
-        p = model.predict(x, model.errors_of(errors, len(x)), known, keep_draws=True)
+        p = model.predict(*model.readings(x, errors)[:2], known, keep_draws=True)
         return cls(names, p.mean, p.covariance("function"), p.covariance("label"), p.noise_covariance)
 
     @property

@@ -62,9 +62,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Comparison:
-    r"""Measured labels and their predictions.
-
-    .. math:: r_i = y_i - m(x_i), \qquad z_i = r_i / \mathrm{total}_i
+    """Measured labels and their predictions.
 
     Attributes:
         X: `rows x n_x`, the rows that have a label.

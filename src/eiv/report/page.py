@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import eiv
 from eiv.extras import needs
+from eiv.inputs.errors import standard_deviations
 from eiv.report import sections
 from eiv.report.classpage import class_sections, class_summary, class_title
 from eiv.report.contributions import Budget
@@ -19,7 +20,14 @@ from eiv.report.curves import curves
 from eiv.report.joint import Joint, joint_section
 from eiv.report.labels import Comparison
 from eiv.report.pages import Cell, HtmlTable, Section, write_page
-from eiv.report.provenance import header_lines, held_out_scores, output_names, settings_of, words_on_factor
+from eiv.report.provenance import (
+    header_lines,
+    held_out_scores,
+    output_names,
+    settings_of,
+    with_units,
+    words_on_factor,
+)
 from eiv.report.ranges import Ranges
 from eiv.report.sample import Sample, predict
 from eiv.report.sections import LabelError, Output
@@ -136,8 +144,9 @@ def _sections(
 
 def _outputs(model: FittedModel, header: Mapping[str, Any], sample: Sample | None) -> tuple[list[Output], str]:
     """The results of the model for the rows, one entry per output, and words that say where its budget holds."""
-    features = tuple(header["features"]["names"] or (f"x{j}" for j in range(model.n_features)))
-    names = output_names(header)
+    named = header["features"]["names"] or [f"x{j}" for j in range(model.n_features)]
+    features = with_units(named, model.names.units)
+    names = with_units(output_names(header), model.names.output_units)
     middle = model.record.x_quantiles[2:3]
     own_errors = None if model.x_err is not None else model.record.x_err_median
     if sample is None:
@@ -177,7 +186,7 @@ def _typical_errors(model: FittedModel, sample: Sample) -> Array:
     """The median error of each feature in the rows."""
     if sample.X_err is None:
         return model.record.x_err_median
-    return np.median(np.atleast_2d(sample.X_err), axis=0)
+    return np.median(standard_deviations(model.readings(sample.X, sample.X_err).errors), axis=0)
 
 
 def _typical_label_error(model: FittedModel, sample: Sample | None, i: int) -> float | None:

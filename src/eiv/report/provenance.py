@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,6 +115,12 @@ def output_names(header: Mapping[str, Any]) -> tuple[str, ...]:
     if n_outputs == 1:
         return (target if isinstance(target, str) else "y",)
     return tuple(f"y{i}" for i in range(n_outputs))
+
+
+def with_units(names: Sequence[str], units: Sequence[str | None] | None) -> tuple[str, ...]:
+    """Names as axes and tables show them, with their units where these are known: `length [m]`."""
+    pairs = zip(names, units or [None] * len(names), strict=True)
+    return tuple(f"{name} [{unit}]" if unit else name for name, unit in pairs)
 
 
 def _plain(value: object) -> str:

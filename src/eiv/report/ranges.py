@@ -14,11 +14,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Ranges:
-    r"""Rows compared with the range of the training rows.
-
-    Value j of row i is outside where
-
-    .. math:: x_{ij} < \min_t x_{tj} \quad \text{or} \quad x_{ij} > \max_t x_{tj}
+    """Rows compared with the range of the training rows, feature by feature.
 
     Attributes:
         X: `rows x n_x`.

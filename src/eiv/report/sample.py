@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eiv.inputs.mixed import Errors, joined
 from eiv.prediction import Prediction
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Sample:
 
     Attributes:
         X: `rows x n_x`.
-        X_err: their errors, `n_x` or `rows x n_x`; None for that of the fit.
+        X_err: their errors, `n_x` or `rows x n_x`, or with laws; None for that of the fit.
         y: `rows x n_y`, NaN where there is no label; None where the table has none at all.
         numbers: `rows`, the number of each row in its table, 1 for the first.
         n_rows: the number of rows of the table that can be used.
@@ -42,7 +43,7 @@ class Sample:
     """
 
     X: Array
-    X_err: Array | None
+    X_err: Errors | None
     y: Array | None
     numbers: NDArray[np.intp]
     n_rows: int
@@ -64,7 +65,9 @@ class Sample:
         return replace(
             self,
             X=self.X[rows],
-            X_err=self.X_err if self.X_err is None or self.X_err.ndim == 1 else self.X_err[rows],
+            X_err=self.X_err
+            if self.X_err is None or self.X_err.ndim == 1 or len(self.X_err) == 1
+            else self.X_err[rows],
             y=None if self.y is None else self.y[rows],
             numbers=self.numbers[rows],
             y_err=None if self.y_err is None else self.y_err[rows],
@@ -92,7 +95,7 @@ class Sample:
             X=np.concatenate([piece.X for piece in pieces]),
             X_err=first.X_err
             if first.X_err is None or first.X_err.ndim == 1
-            else np.concatenate([piece.X_err for piece in pieces if piece.X_err is not None]),
+            else joined([piece.X_err for piece in pieces if piece.X_err is not None], [len(piece) for piece in pieces]),
             y=None if first.y is None else np.concatenate([piece.y for piece in pieces if piece.y is not None]),
             numbers=np.concatenate([piece.numbers for piece in pieces]),
             n_rows=sum(piece.n_rows for piece in pieces),
@@ -106,7 +109,7 @@ class Sample:
 def predict(model: FittedModel, X: Array, X_err: Any, y_err: Array | None, budget: bool = False) -> list[Prediction]:
     """One prediction per output; `y_err` is `rows x n_y` or `n_y`."""
     known = np.broadcast_to(0.0 if y_err is None else y_err, (len(X), model.n_outputs))
-    return single_outputs(model.predict(X, model.errors_of(X_err, len(X)), known, keep_draws=False, budget=budget))
+    return single_outputs(model.predict(*model.readings(X, X_err)[:2], known, keep_draws=False, budget=budget))
 
 
 def single_outputs(p: Prediction) -> list[Prediction]:

@@ -97,8 +97,8 @@ def _by_trial(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
 
     Thousands of rows can determine more than some hundred cosines describe; with large errors in x they cannot. Layers
     learn from all rows but those held out. Cosines learn from some of them, from more where errors are ignored, since
-    each row is less work then. Errors are ignored only where labels speak clearly for it: such a model cannot tell f
-    at exact inputs from the mean of labels given x.
+    each row is less work then. Errors are ignored only where labels speak clearly for it: such a model cannot
+    distinguish f at exact inputs from the mean of labels given x.
     """
     order = np.random.default_rng(spec.seed).permutation(len(table.x))
     n_held_out = min(_MOST_HELD_OUT, round(_HELD_OUT * len(order)))

@@ -146,14 +146,14 @@ def advice(ess: float, gap: float, draws: ZetaDraws, n_zeta: int) -> str:
     better = 2 * n_zeta if is_rule else math.ceil(n_zeta * gap / LARGE_GAP)
     other = "interpolated" if len(draws.used) == 1 else "informed"
     found = (
-        f"The zetas of a row are too few for the integral over the true input: of {draws.n_zeta} only {ess:.1f} count "
-        f"(effective sample size), and the bound is off by {gap:.2g} nats per row. "
+        f"The zetas of a row are too few for the integral over the true input: the effective sample size is {ess:.1f} "
+        f"of {draws.n_zeta}, and the bound is off by {gap:.2g} nats per row. "
     )
     if better > _MOST_ZETAS:
-        return found + "A larger n_zeta hardly helps: y_noise is too small for the residuals of f, or training short."
+        return f"{found}A larger n_zeta hardly helps: y_noise is too small for the residuals, or epochs are too few."
     switch = f", take zeta_draws={other!r}" if draws.kind != other else ""
     return found + (
-        f"Raise n_zeta from {n_zeta} to about {better}{switch}, or look at y_noise: a "
+        f"Raise n_zeta from {n_zeta} to about {better}{switch}, or check y_noise: a "
         f"sigma_y that is too small has the same effect."
     )
 

@@ -21,6 +21,7 @@ from eiv.engine.streams import Purpose, Streams, network_seeds
 from eiv.engine.workers import n_workers, run_tasks
 from eiv.inputs import (
     PRIORS,
+    ErrorLaw,
     FlatPrior,
     InputPrior,
     LearnedPrior,
@@ -32,6 +33,7 @@ from eiv.inputs import (
     ZetaPosterior,
 )
 from eiv.inputs.errors import standard_deviations, times
+from eiv.inputs.mixed import Errors, MixedErrors, as_tensor, missing_cells
 from eiv.inputs.rows import stack_rows
 from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
 from eiv.model import FittedModel, Names, Record, standardised_zetas
@@ -67,22 +69,48 @@ class Table:
         y_err: the same shape, or None.
         names: of features and outputs.
         weights: `rows`, above zero, how often each row counts; None where each counts once.
+        laws: of the error of each feature in rows to come, where some have another law than the normal one.
         size_prior: what is believed of the size of the errors of X, where that is to be learned.
 
     """
 
     x: Array
-    x_err: Array
+    x_err: Errors
     y: Array
     y_err: Array | None = None
     names: Names = field(default_factory=Names)
     weights: Array | None = None
+    laws: tuple[ErrorLaw, ...] | None = None
     size_prior: SizePrior | None = None
 
     @property
     def x_spread(self) -> Array:
-        """`n_x`, the standard deviation of each feature."""
-        return mean_and_spread(self.x, self.weights)[1]
+        """`n_x`, the standard deviation of the readings of each feature."""
+        return mean_and_spread(self._readings, self.weights)[1]
+
+    @property
+    def x_quantiles(self) -> Array:
+        """`5 x n_x`, those of the readings of each feature that a record keeps."""
+        quantiles = np.nanquantile if self._has_gaps else np.quantile
+        return np.asarray(quantiles(self._readings, X_QUANTILES, axis=0))
+
+    @property
+    def x_err_median(self) -> Array:
+        """`n_x`, the median error of the readings of each feature."""
+        errors, missing = standard_deviations(self.x_err), missing_cells(self.x_err)
+        return np.asarray(
+            np.median(errors, 0) if missing is None else np.nanmedian(np.where(missing, np.nan, errors), 0)
+        )
+
+    @property
+    def _has_gaps(self) -> bool:
+        return missing_cells(self.x_err) is not None
+
+    @property
+    def _readings(self) -> Array:
+        """The rows with NaN where there is no reading."""
+        missing = missing_cells(self.x_err)
+        return self.x if missing is None else np.where(missing, np.nan, self.x)
 
     @property
     def n_noisy(self) -> int:
@@ -162,8 +190,8 @@ class _Member:
         record = Record(
             loss_curve=losses.double().cpu().numpy(),
             x_spread=table.x_spread,
-            x_quantiles=np.quantile(table.x, X_QUANTILES, axis=0),
-            x_err_median=np.median(standard_deviations(table.x_err), axis=0),
+            x_quantiles=table.x_quantiles,
+            x_err_median=table.x_err_median,
             y_err_median=known,
         )
         return FittedModel(
@@ -176,13 +204,21 @@ class _Member:
             posterior=posterior,
             likelihood=likelihood,
             weights=np.full(n_networks, 1 / n_networks),
-            x_err=table.x_err[0] if len(table.x_err) == 1 else None,
+            x_err=self._usual_error(record),
             n_features=table.x.shape[1],
             n_outputs=table.y.shape[1],
             names=table.names,
             record=record,
             cloud=self._cloud(record),
+            laws=table.laws,
         )
+
+    def _usual_error(self, record: Record) -> Array | None:
+        """The error in predictions where none is given; None where rows had errors of their own."""
+        errors = self.table.x_err
+        if self.table.laws is not None:
+            return record.x_err_median
+        return None if isinstance(errors, MixedErrors) or len(errors) > 1 else errors[0]
 
     def _cloud(self, record: Record) -> TrainingCloud:
         """Where the rows lie: by the prior, where that was learned from them."""
@@ -381,6 +417,8 @@ def _measured(model: FittedModel, member: _Member, likelihood: Likelihood) -> Fi
         return model
     streams = Streams.of(member.seeds, Purpose.DIAGNOSTICS, rows.y.device, rows.y.dtype)
     draws = _draws(model.settings, rows.inputs)
+    if draws.moves_zeta:
+        return model
     found = zeta_diagnostics(model.posterior, rows, likelihood, draws, streams)
     ess, gap = found.ess.mean().item(), found.gap.mean().item()
     return replace(model, record=replace(model.record, zeta_ess=ess, bound_gap=gap))
@@ -517,30 +555,37 @@ def _fitted_priors(settings: Sequence[Settings], tables: Sequence[Table]) -> lis
         for each, table in zip(settings, tables, strict=True)
     ]
     tasks = {
-        key: partial(_fitted_prior, input_prior_of(each.input_prior, each.error_model), table)
+        key: partial(
+            _fitted_prior, input_prior_of(each.input_prior, each.error_model), table, each.missing == "integrate"
+        )
         for key, each, table in zip(keys, settings, tables, strict=True)
     }
     found = dict(zip(tasks, run_tasks(list(tasks.values()), torch.device("cpu")), strict=True))
     return [found[key] for key in keys]
 
 
-def _fitted_prior(prior: InputPrior | LearnedPrior, table: Table) -> InputPrior:
-    """The prior itself, or what it learns from the training rows; without errors there is nothing to learn."""
+def _fitted_prior(prior: InputPrior | LearnedPrior, table: Table, needed: bool) -> InputPrior:
+    """The prior itself, or what it learns from the training rows; without errors only where it is `needed`."""
     if not hasattr(prior, "fit"):
         return prior
-    if not table.x_err.any():
+    if not table.x_err.any() and not needed:
         return FlatPrior()
     x, x_err, weights = _as_tensors(table)
     if isinstance(prior, LearnedPrior) and type(prior).fit is LearnedPrior.fit:
         return prior.learn(x, x_err, weights)  # the estimator has looked at the errors
+    if isinstance(x_err, MixedErrors):
+        raise TypeError(
+            f"input_prior: {type(prior).__name__} learns from standard deviations alone; laws of errors and missing "
+            "readings take 'mixture', 'normal' or eiv.LearnedPrior."
+        )
     fitted: InputPrior = prior.fit(x, x_err)
     return fitted
 
 
-def _as_tensors(table: Table) -> tuple[Tensor, Tensor, Tensor | None]:
+def _as_tensors(table: Table) -> tuple[Tensor, Tensor | MixedErrors, Tensor | None]:
     """Inputs, errors and weights as what priors are learned from; copies, since a pandas table is read-only."""
     weights = None if table.weights is None else torch.tensor(table.weights)
-    return torch.tensor(table.x), torch.tensor(table.x_err), weights
+    return torch.tensor(table.x), as_tensor(table.x_err), weights
 
 
 def _weights(table: Table) -> list[Array]:

@@ -12,18 +12,20 @@ from numpy.random import SeedSequence
 from torch import Tensor
 
 from eiv.engine.graphs import Replay, matmul_precision, own_stream
+from eiv.engine.optim import FlatAdam
 from eiv.engine.streams import Purpose, Streams
 from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
 from eiv.likelihoods import Likelihood
 from eiv.posteriors import WeightPosterior
 from eiv.training.blocks import Blocks
+from eiv.training.moved import MovedZetaStep
 from eiv.training.progress import Report
-from eiv.training.steps import Counts, step_for
+from eiv.training.steps import Counts, Step, step_for
 
 __all__ = ["Schedule", "TrainingDivergedError", "TrainingResult", "train"]
 
 _SPLITS = 3  # of the error of held-out rows, between noise and weights
-_THETAS, _ZETAS = 100, 8  # behind the epistemic part of held-out rows
+_THETAS, _ZETAS = 100, 8  # behind the epistemic variance of held-out rows
 _LAST_LOOK, _LOOKS = 64, 10  # rows that trained networks are tried on, and draws of (theta, zeta) for each
 _SECONDS_UNSEEN = 0.3  # a look at the loss makes the host wait for a GPU
 
@@ -52,7 +54,7 @@ class Schedule:
         n_zeta: L, the zetas drawn for each row; None: the number that suits `zeta_draws`.
         renew_every: n, the likelihood is renewed at the end of every n-th epoch; once at the end where there are fewer.
         precision: of matrix products on a GPU: "float32" rules TF32 out.
-        zeta_draws: how the zetas of a row are drawn, one of `eiv.inputs.ZETA_DRAWS` or "auto".
+        zeta_draws: how the zetas of a row are drawn, one of `eiv.inputs.ZETA_DRAWS`, `MOVED_ZETAS` or "auto".
         held_out: rows that training leaves out, chosen for each network, to find sigma_y with; 0 for none.
 
     Examples:
@@ -172,11 +174,17 @@ def _train(
     y, n_rows = learned.y, learned.y.shape[1]
     draws = None if learned.inputs.is_exact else ZetaDraws.of(schedule.zeta_draws, schedule.n_zeta, learned.inputs)
     blocks = Blocks(posterior, learned, draws, schedule.batch_size, seeds)
+    integrals = None if draws is None else draws.to_integrate(learned.inputs)
     noise_streams = Streams.of(seeds, Purpose.Y_NOISE, y.device, y.dtype)
     losses, epoch_loss = y.new_zeros(schedule.epochs, len(y)), y.new_zeros(len(y))
     posterior.begin(Streams.of(seeds, Purpose.BEGIN, y.device, y.dtype))
-    step = step_for(posterior, likelihood, schedule.learning_rate, Counts(n_rows, learned.size))
-    step.quadrature = None if draws is None else draws.quadrature(y.dtype, y.device)
+    counts = Counts(n_rows, learned.size)
+    if draws is not None and draws.moves_zeta:
+        adam = FlatAdam(posterior.parameters, schedule.learning_rate)
+        step: Step = MovedZetaStep(posterior, likelihood, counts, adam, with_spread=draws.kind == "laplace")
+    else:
+        step = step_for(posterior, likelihood, schedule.learning_rate, counts)
+        step.quadrature = None if draws is None else draws.quadrature(y.dtype, y.device)
 
     def run_block(tensors: Sequence[Tensor]) -> None:
         for batch in blocks.like.filled(tensors).split(schedule.batch_size, posterior.shares_draws):
@@ -200,7 +208,7 @@ def _train(
         if update:
             with matmul_precision(y.device, schedule.precision):
                 is_last = schedule.is_last_renewal(epoch)
-                likelihood.renew(posterior, learned, judged, draws, noise_streams, is_last)
+                likelihood.renew(posterior, learned, judged, integrals, noise_streams, is_last)
             state = torch.stack([value.sum() for value in likelihood.state.values()])
             _stop_if_diverged(state.sum().expand(epoch, 1), schedule)
         posterior.observe(epoch, schedule.epochs)
@@ -209,8 +217,8 @@ def _train(
             report(epoch, losses[epoch - 1], likelihood)
     streams = Streams.of(seeds, Purpose.FINISH, y.device, y.dtype)
     with matmul_precision(y.device, schedule.precision):
-        fitted = _finish(posterior, learned, judged, likelihood, draws, streams)
-        fitted = fitted.finished(posterior, learned, draws, streams)
+        fitted = _finish(posterior, learned, judged, likelihood, integrals, streams)
+        fitted = fitted.finished(posterior, learned, integrals, streams)
         # The last steps show in no loss: look at what the networks make of some of their rows.
         few = _squared_outputs(posterior, learned.inputs.rows(0, _LAST_LOOK), noise_streams)
     _stop_if_diverged(few.sum().expand(schedule.epochs, 1), schedule)
@@ -235,8 +243,8 @@ def _finish(
 ) -> Likelihood:
     """End the training of a posterior, and split the error of held-out rows between noise and weights.
 
-    The residuals of rows that were not learned from hold the error of f, which the epistemic part stands for: with
-    sigma_y from the residuals alone it would be counted twice. So the likelihood is found again given that part. Since
+    The residuals of rows that were not learned from hold the error of f, which the epistemic variance covers: with
+    sigma_y from the residuals alone it would be counted twice. So the likelihood is found again given it. Since
     it depends on sigma_y in turn, and grows with it, this is done three times, each time half the way.
     """
     posterior.finish(learned, likelihood, draws, streams)

@@ -124,9 +124,9 @@ def _words(model: FittedModel, output: int, noise: float, test: NeighbourTest) -
         other = "network='cosine' or more epochs"
     return (
         f"sigma_y{of_output} came out at {noise:.3g}, but labels of rows next to each other differ as if it were "
-        f"{test.difference:.3g} at most: the fit has missed a curve that the labels show. Check the units of errors of "
-        f"X, as too large ones wash a curve out; try {other}; or give y_noise. Where rows are repeats of each other, "
-        "average them first."
+        f"{test.difference:.3g} at most: the fit has missed a curve that the labels show. Check the units of the "
+        f"errors of X: errors that are too large wash a curve out. Try {other}, or give y_noise. Where rows are "
+        "repeats of each other, average them first."
     )
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from eiv import validation as v
 from eiv.engine.products import PRECISIONS
-from eiv.inputs import PRIORS, ZETA_DRAWS
+from eiv.inputs import MOVED_ZETAS, PRIORS, ZETA_DRAWS
 from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
 from eiv.posteriors import FAMILIES, WeightPosterior
 
@@ -116,21 +116,29 @@ class Settings:
         paper="flat",
         default="mixture",
     )
+    missing: str = fixed(
+        v.option("refuse", "integrate"),
+        'what NaN in X means: "refuse" (the default), an error; or "integrate", a reading that is missing, whose true '
+        "value is integrated over the learned prior given the other columns.",
+        "refuse",
+    )
     x_err_factor: float = of_recipe(
         v.either(v.option("auto"), v.real(0)),
         "what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to ignore them, or "
-        '"auto" (the default): 1, or with network="cosine" a half, a quarter or 0 of it where the labels contradict '
-        "errors of the stated size (by a factor of e^5, with a warning).",
+        '"auto" (the default). That is 1; with network="cosine" it is 0.5, 0.25 or 0, with a warning, where such a '
+        "factor makes the labels more probable by e^5.",
         paper=1.0,
         default="auto",
     )
     zeta_draws: str = of_recipe(
-        v.option("auto", *ZETA_DRAWS),
+        v.option("auto", *ZETA_DRAWS, *MOVED_ZETAS),
         'how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified", '
-        '"sobol", "informed" (of `n_zeta` candidates those that explain y), "gauss_hermite" (`n_zeta` nodes '
-        'along each of three noisy features at most), "interpolated" (one noisy feature, f straight between '
-        '`n_zeta` nodes), or "auto" (the default): "interpolated" for one noisy feature, else "informed"; see '
-        "`eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are matched.",
+        '"sobol", "informed" (those of `n_zeta` candidates that explain y), "gauss_hermite" (`n_zeta` nodes '
+        'along each noisy feature, for at most three of them), "interpolated" (for one noisy feature: f is taken as '
+        'straight between `n_zeta` nodes), "profile" or "laplace" (the true input of each row is moved with the '
+        'weights; for a flat or normal `input_prior`), or "auto" (the default): "interpolated" for one noisy feature, '
+        'else "informed"; see `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or '
+        "are matched.",
         paper="monte_carlo",
         default="auto",
     )
@@ -241,11 +249,11 @@ class Settings:
     )
     held_out: float = of_recipe(
         v.real(0, below=1),
-        "the share of the rows that a network does not learn from (20 to 1,000 rows, a fifth at most, none of "
-        'fewer than 25), so that it does not take its own overfitting for precision. sigma_y by "likelihood" '
-        "comes from the learned rows unless the held-out ones disagree, less what the covariance of the weights "
-        'explains where that is found after training. By "rmse" and "residual" it comes from the held-out rows alone. '
-        "0.1 by default, 0 in the paper.",
+        "the share of the rows that a network does not learn from, so that it does not take its own overfitting for "
+        "precision: 20 to 1,000 rows, at most a fifth of all, and none of fewer than 25. sigma_y by "
+        '"likelihood" comes from the learned rows, unless the held-out rows disagree. Where the covariance of the '
+        'weights is found after training, the variance that it explains is subtracted. By "rmse" and "residual" '
+        "sigma_y comes from the held-out rows alone. 0.1 by default, 0 in the paper.",
         paper=0.0,
         default=0.1,
     )

@@ -14,6 +14,7 @@ from scipy.interpolate import Akima1DInterpolator
 
 from eiv.engine.workers import run_tasks
 from eiv.inputs.errors import standard_deviations
+from eiv.inputs.mixed import MixedErrors
 from eiv.inputs.sizes import LearnedSizes, SizeNode, SizePrior, two_nodes
 from eiv.model import FittedModel
 from eiv.training.evidence import Found
@@ -188,6 +189,11 @@ def check_can_learn(settings: Settings, table: Table) -> None:
             "form. Leave out the arguments that only other networks have (such as recipe='paper', likelihood or "
             "epochs), or state the errors without eiv.estimated."
         )
+    if isinstance(table.x_err, MixedErrors):
+        raise ValueError(
+            "x_err: the size of errors is learned for normal errors and readings that are all there; state laws of "
+            "errors without eiv.estimated."
+        )
     groups = table.size_prior.groups(standard_deviations(table.x_err))
     if len(groups) > _MOST_SEPARATE:
         raise ValueError(
@@ -264,6 +270,7 @@ def _pooled(
     longest = max(map(len, courses))
     courses = [np.pad(each, ((0, longest - len(each)), (0, 0)), mode="edge") for each in courses]
     weights = np.concatenate([share * model.weights for share, model in zip(shares, models, strict=True)])
+    assert not isinstance(table.x_err, MixedErrors)
     stated = np.median(standard_deviations(table.x_err), axis=0)
     return replace(
         main,

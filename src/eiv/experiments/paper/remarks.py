@@ -35,7 +35,7 @@ DIFFERENCES = (
     "The paper describes the g-based Bayesian regression with sigma_y in its band, and says that it covers the truth "
     "too seldom on all four simulated sets. The band of its coefficients does. The one with sigma_y covers too much on "
     "linear, a little too little on quadratic, and far too little on cubic and sine, where sigma_y is small compared "
-    "with the effect of the error of x on g. What the paper says of its figure fits the band of the coefficients only. "
+    "with the effect of the error of x on g. What the paper says on its figure fits the band of the coefficients only. "
     "Every claim about this regression is tested for both bands, and the figure and the tables show both.",
     "Simulated data, splits and seeds are our own, since those of the paper are not public. Numbers agree up to their "
     "scatter.",
@@ -70,7 +70,7 @@ REMARKS = {
     "uncertainties_differ": (
         "On the real sets σ_x is 0.05 of the spread (standard deviation) of each column. Its effect on f (aleatoric, "
         "0.03 to 0.08 spreads of y on these sets) is smaller than the epistemic uncertainty at a dropout rate of 0.2 "
-        "(0.08 to 0.16), and the two add in squares."
+        "(0.08 to 0.16), and their squares add up."
     ),
     "rmse_alike": (
         "With five zetas the mean of a prediction is noisy where f is steep; the unbiased estimator, with a hundred "

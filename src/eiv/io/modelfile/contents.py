@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 import eiv
 from eiv import validation as v
 from eiv.engine.streams import network_seeds
-from eiv.inputs import LearnedSizes, MixturePrior, SizeNode, TrainingCloud
+from eiv.inputs import ErrorLaw, LearnedSizes, MixturePrior, SizeNode, TrainingCloud
 from eiv.inputs.columns import ErrorColumns
 from eiv.inputs.errors import check_x_err
+from eiv.inputs.stated import errors_under
 from eiv.io.modelfile.container import ModelFileError
 from eiv.io.modelfile.encoding import Arrays, decode, encode
 from eiv.io.modelfile.header import FORMAT, check_settings
@@ -71,17 +72,20 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
             "n": model.n_features,
             "names": _listed(model.names.features),
             **_encoded_error_columns(model.names.error_columns),
+            **_encoded_units(model.names.units),
         },
         "outputs": {
             "n": model.n_outputs,
             "names": _listed(model.names.outputs),
             "columns": model.names.has_columns,
             **_encoded_classes(model.names.classes),
+            **_encoded_units(model.names.output_units),
         },
         "seed": model.seed,
         "n_networks": model.n_networks,
         "weights": model.weights.tolist(),
         "x_err": encode("x_err_", model.x_err, arrays, "x_err"),
+        "laws": encode("laws", model.laws, arrays, "laws"),
         "input_prior": _encoded("input_prior", model.input_prior, arrays, "input_prior"),
         "cloud": _encoded_cloud(model.cloud, arrays),
         "sizes": _encoded_sizes(model.sizes, arrays),
@@ -134,6 +138,8 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
         header["outputs"]["columns"],
         _classes(header["outputs"].get("classes"), n_y),
         _error_columns(header["features"].get("error_columns")),
+        _units(header["features"].get("units"), n_x),
+        _units(header["outputs"].get("units"), n_y),
     )
     if names.error_columns is not None and names.error_columns.features != names.features:
         raise ValueError("the columns that hold errors do not go with its features")
@@ -176,6 +182,7 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
         likelihood=_likelihood(settings, y_noise / y_scaler.scale, posterior, arrays),
         weights=np.array(header.get("weights", [1 / len(seeds)] * len(seeds)), dtype=float),  # older files have none
         x_err=_x_err(decode(header["x_err"], arrays), n_x),
+        laws=_laws(decode(header.get("laws"), arrays), n_x),  # older files have none
         n_features=n_x,
         n_outputs=n_y,
         names=names,
@@ -452,6 +459,18 @@ def _x_err(x_err: Any, n_x: int) -> NDArray[np.float64] | None:
     return x_err
 
 
+def _laws(laws: Any, n_x: int) -> tuple[ErrorLaw, ...] | None:
+    """The laws of the errors of the features, tried on a reading of zero."""
+    if laws is None:
+        return None
+    if not isinstance(laws, tuple) or len(laws) != n_x or not all(isinstance(law, ErrorLaw) for law in laws):
+        raise ValueError(f"it must hold {n_x} laws of errors")
+    if not all(law.is_shared for law in laws):
+        raise ValueError("its laws of errors are not those of all rows")
+    errors_under("laws", laws, np.zeros((1, n_x)))
+    return laws
+
+
 def _try_prior(model: FittedModel) -> None:
     """Check that the input prior works for the features of the model."""
     error = np.ones(model.n_features) if model.x_err is None else model.x_err
@@ -502,6 +521,21 @@ def _error_columns(encoded: Any) -> ErrorColumns | None:
     if names is None or not isinstance(errors, dict) or not all(map(_is_error, errors.values())):
         raise ValueError("its columns that hold errors must be names, and other errors numbers of at least 0")
     return ErrorColumns(names, errors)
+
+
+def _encoded_units(units: Sequence[str | None] | None) -> dict[str, Any]:
+    """The units of columns; nothing where there are none."""
+    return {} if units is None else {"units": list(units)}
+
+
+def _units(encoded: Any, n: int) -> tuple[str | None, ...] | None:
+    """What `_encoded_units` was given."""
+    if encoded is None:
+        return None
+    is_list = isinstance(encoded, list) and len(encoded) == n
+    if not is_list or not all(unit is None or isinstance(unit, str) for unit in encoded):
+        raise ValueError(f"it must hold {n} units, names or null")
+    return tuple(encoded)
 
 
 def _is_error(value: Any) -> bool:

@@ -13,33 +13,40 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.io.tables.reading import TableRows, listed
+from eiv.io.notation import FORMS, read_error, two_columns
+from eiv.io.tables.reading import Source, TableRows, check_unit, listed
 from eiv.io.tables.scanning import TableError
 
 __all__ = ["ErrorSpec", "ErrorTerm"]
 
 Array = NDArray[np.float64]
-Kind = Literal["absolute", "reading", "spread", "column"]
-_SHARE = re.compile(r"(?P<number>[^%]*)%\s*(?P<of>sd|)\s*")
+_FACTOR = re.compile(r"[\s±\d.(,;eE+-]*k\s*")  # before the sign = of a coverage factor
+Kind = Literal["absolute", "reading", "spread", "column", "columns", "stated"]
+Entry = float | Array | str | tuple[Array, Array]
+"""The error of a feature, as `X_err` takes it: a number, one per row, a text, or minus and plus of each row."""
 
 
 @dataclass(frozen=True)
 class ErrorTerm:
-    r"""The error of one column: a standard deviation.
+    r"""The error of one column: a standard deviation, or more than that in the notation of data sheets.
 
     .. math::
         \sigma = a \quad \text{(absolute)}, \qquad \sigma_i = s\,|x_i| \quad \text{(reading)}, \qquad
         \sigma = s \cdot \mathrm{sd}(x) \quad \text{(spread)}, \qquad \sigma_i = e_i \quad \text{(column)}
 
     Attributes:
-        kind: "absolute", "reading", "spread" or "column".
+        kind: "absolute", "reading", "spread", "column", "columns" or "stated".
         number: a, in the unit of the column, or the share s.
-        column: the name of the column that holds the e_i.
+        column: the name of the column that holds the e_i, or how far true values lie below their readings.
         spread: sd(x) over the training rows, once it is known.
+        plus: the name of the column that holds how far true values lie above their readings.
+        text: what is stated, such as "±0.7"; see `eiv.io.notation`.
 
     Examples:
-        >>> ErrorTerm.parse("0.5"), ErrorTerm.parse("5%").kind, ErrorTerm.parse("5%sd").kind
-        (ErrorTerm(kind='absolute', number=0.5, column=None, spread=None), 'reading', 'spread')
+        >>> ErrorTerm.parse("0.5").number, ErrorTerm.parse("5%").kind, ErrorTerm.parse("5%sd").kind
+        (0.5, 'reading', 'spread')
+        >>> str(ErrorTerm.parse("±0.7"))
+        'limits ±0.7, all between equally likely'
         >>> ErrorTerm.parse("length_error").column
         'length_error'
 
@@ -49,30 +56,66 @@ class ErrorTerm:
     number: float = 0.0
     column: str | None = None
     spread: float | None = None
+    plus: str | None = None
+    text: str | None = None
 
     @classmethod
     def parse(
         cls, text: str, columns: Sequence[str] | None = None, given: str = "", option: str = "--x-err"
     ) -> ErrorTerm:
-        """Read `0.5`, `5%` (of each reading), `5%sd` (of the column's spread) or the name of a column.
+        """Read a text of `eiv.io.notation`, the name of a column, or those of two, as in `minus,plus`.
 
         Messages name the option and `given`, the whole text of the user, of which `text` is a part.
         """
         option = f"{option} {given}".strip()
-        share = _SHARE.fullmatch(text.strip())
-        number = _number(share["number"] if share else text)
-        if number is None:
+        if columns is not None and (pair := two_columns(text, columns)):
+            return cls("columns", column=pair[0], plus=pair[1])
+        try:
+            stated = None if columns is not None and text in columns and _number(text) is None else read_error(text)
+        except ValueError as error:
+            raise TableError(f"{option}: {error}.") from error
+        if stated is None:
             if columns is not None and text not in columns:
                 raise TableError(
-                    f"{option}: {text!r} is neither a number, a percentage (5% of the reading, 5%sd of the column's "
-                    f"spread) nor a column of the table."
+                    f"{option}: {text!r} is neither a number, a percentage nor another error, nor a column of the "
+                    f"table. Errors are: {FORMS}."
                 )
             return cls("column", column=text)
-        if not 0 <= number < math.inf:
-            raise TableError(f"{option}: an error must not be negative or infinite, got {text!r}.")
-        if share is None:
-            return cls("absolute", number)
-        return cls("spread" if share["of"] else "reading", number / 100)
+        if stated.kind == "absolute" and stated.k == 1:
+            return cls("absolute", stated.number)
+        if stated.kind in ("reading", "spread"):
+            return cls("spread" if stated.kind == "spread" else "reading", stated.share)
+        return cls("stated", text=text.strip())
+
+    @classmethod
+    def of_labels(cls, text: str, columns: Sequence[str]) -> ErrorTerm:
+        """Read the error of a target, a standard deviation."""
+        term = cls.parse(text, columns, text, "--y-err")
+        if not term.is_plain:
+            raise TableError(f"--y-err {text}: the error of the target is a number, a percentage or a single column.")
+        return term
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it is read from."""
+        return tuple(name for name in (self.column, self.plus) if name is not None)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a standard deviation, for all rows or for each."""
+        return self.kind not in ("columns", "stated")
+
+    def entry(self, rows: TableRows, feature: str, chosen: NDArray[np.bool_]) -> Entry:
+        """The error of `feature` in the chosen rows, as `X_err` takes it for a column."""
+        if self.kind == "stated":
+            assert self.text is not None
+            return self.text
+        if self.kind == "columns":
+            assert self.column is not None
+            assert self.plus is not None
+            return self._column(rows, self.column)[chosen], self._column(rows, self.plus)[chosen]
+        values = self.values(rows, feature)
+        return values[chosen] if isinstance(values, np.ndarray) else values
 
     def values(self, rows: TableRows, feature: str) -> Array | float:
         """The error of `feature`: one number for all of these rows, or one per row."""
@@ -83,12 +126,16 @@ class ErrorTerm:
         if self.kind == "reading":
             return self.number * np.abs(rows.numbers(feature))
         assert self.column is not None
-        errors = rows.numbers(self.column)
+        return self._column(rows, self.column)
+
+    @staticmethod
+    def _column(rows: TableRows, column: str) -> Array:
+        errors = rows.numbers(column)
         negative = np.flatnonzero(errors < 0)
         if len(negative):
             such = "1 such row" if len(negative) == 1 else f"{len(negative)} such rows"
             raise TableError(
-                f"{rows.source.path}, {rows.source.place(rows.first + int(negative[0]))}: column {self.column!r} holds "
+                f"{rows.source.path}, {rows.source.place(rows.first + int(negative[0]))}: column {column!r} holds "
                 f"{errors[negative[0]]:g}, but an error must not be negative ({such})."
             )
         return errors
@@ -96,6 +143,10 @@ class ErrorTerm:
     def __str__(self) -> str:
         if self.kind == "column":
             return f"column {self.column}"
+        if self.kind == "columns":
+            return f"columns {self.column} (below the reading) and {self.plus} (above)"
+        if self.kind == "stated":
+            return str(read_error(self.text or ""))
         if self.kind == "absolute":
             return f"{self.number:g}" if self.number else "exact"
         of = "of the reading" if self.kind == "reading" else "of the column's spread"
@@ -143,24 +194,40 @@ class ErrorSpec:
                 raise TableError(f"--x-err: the error of {feature!r} is given twice.")
             else:
                 given[feature] = ErrorTerm.parse(value, columns, text)
-                if given[feature].column in features:
-                    raise TableError(f"--x-err {text}: {value!r} is a feature itself, so it cannot be an error too.")
+                for column in given[feature].columns:
+                    if column in features:
+                        raise TableError(
+                            f"--x-err {text}: {column!r} is a feature itself, so it cannot be an error too."
+                        )
         return cls(terms | given)
+
+    def check_units(self, source: Source) -> None:
+        """Raise a `TableError` where a column with errors has another unit than the column whose errors it holds."""
+        for name, term in self.terms.items():
+            if term.column is not None:
+                check_unit(source, term.column, source.units.get(name), f"column {name!r}, whose errors it holds,")
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that hold errors."""
-        return tuple(dict.fromkeys(term.column for term in self.terms.values() if term.column is not None))
+        return tuple(dict.fromkeys(column for term in self.terms.values() for column in term.columns))
 
     @property
     def is_constant(self) -> bool:
-        """Whether all rows have the same errors."""
-        return all(term.kind in ("absolute", "spread") for term in self.terms.values())
+        """Whether all rows, those to come included, have the same errors."""
+        return all(term.kind in ("absolute", "spread", "stated") for term in self.terms.values())
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all errors are standard deviations."""
+        return all(term.is_plain for term in self.terms.values())
 
     @property
     def noisy(self) -> tuple[str, ...]:
         """The features that have an error, or a column with theirs."""
-        return tuple(name for name, term in self.terms.items() if term.kind == "column" or term.number > 0)
+        return tuple(
+            name for name, term in self.terms.items() if term.columns or term.kind == "stated" or term.number > 0
+        )
 
     @property
     def is_exact(self) -> bool:
@@ -177,11 +244,18 @@ class ErrorSpec:
         )
 
     def of(self, rows: TableRows) -> Array:
-        """The errors of some rows: `n_x` where all rows have the same, else `rows x n_x`."""
+        """The errors of some rows: `n_x` where all rows have the same, else `rows x n_x`; for plain errors alone."""
         errors = [term.values(rows, name) for name, term in self.terms.items()]
         if self.is_constant:
             return np.array(errors, dtype=float)
         return np.column_stack([np.broadcast_to(error, len(rows)) for error in errors])
+
+    def stated(self, rows: TableRows, chosen: NDArray[np.bool_]) -> Array | dict[str, Entry]:
+        """The errors of the chosen rows, as `X_err` takes them: an array as of `of`, or an entry for each feature."""
+        if not self.is_plain:
+            return {name: term.entry(rows, name, chosen) for name, term in self.terms.items()}
+        errors = self.of(rows)
+        return errors if self.is_constant else errors[chosen]
 
     def to_json(self) -> dict[str, Any]:
         """The errors as numbers and words, for a model file."""
@@ -196,14 +270,7 @@ class ErrorSpec:
         if not isinstance(content, dict):
             raise ValueError("an error specification is a mapping")
         for term in content.values():
-            numbers = (term.get("number", 0.0), term.get("spread", 0.0)) if isinstance(term, dict) else ()
-            if (
-                not isinstance(term, dict)
-                or not set(term) <= {"kind", "number", "column", "spread"}
-                or term.get("kind") not in get_args(Kind)
-                or not all(isinstance(number, int | float) and 0 <= number < math.inf for number in numbers)
-                or (term["kind"] == "column") != isinstance(term.get("column"), str)
-            ):
+            if not isinstance(term, dict) or not _is_term(term):
                 raise ValueError(f"not a term of an error specification: {term!r}"[:200])
         return cls({name: ErrorTerm(**term) for name, term in content.items()})
 
@@ -217,6 +284,21 @@ def about(path: Path) -> Iterator[None]:
         raise TableError(f"{path}: {error}") from error
 
 
+def _is_term(term: dict[str, Any]) -> bool:
+    """Whether this is what `to_json` makes of a term."""
+    words = {"columns": ("column", "plus"), "column": ("column",), "stated": ("text",)}.get(str(term.get("kind")), ())
+    numbers = (term.get("number", 0.0), term.get("spread", 0.0))
+    if not set(term) <= {"kind", "number", "spread", *words} or not all(
+        isinstance(term.get(word), str) for word in words
+    ):
+        return False
+    if term.get("kind") not in get_args(Kind):
+        return False
+    if term["kind"] == "stated" and read_error(term["text"]) is None:
+        return False
+    return all(isinstance(number, int | float) and 0 <= number < math.inf for number in numbers)
+
+
 def split_error(text: str, columns: Sequence[str]) -> tuple[str | None, str]:
     """The two parts of `FEATURE=VALUE`, or None and `VALUE`; names may contain the sign =."""
     places = [i for i, sign in enumerate(text) if sign == "="]
@@ -225,12 +307,13 @@ def split_error(text: str, columns: Sequence[str]) -> tuple[str | None, str]:
     for place in places:
         if text[:place] in columns:
             return text[:place], text[place + 1 :]
+    if _FACTOR.fullmatch(text[: places[0]]):  # 0.4 k=2
+        return None, text
     raise TableError(f"--x-err {text}: there is no column {text[: places[0]]!r}; these are: {listed(columns)}.")
 
 
 def _number(text: str) -> float | None:
     try:
-        number = float(text)
+        return float(text)
     except ValueError:
         return None
-    return None if math.isnan(number) else number

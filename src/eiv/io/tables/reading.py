@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,6 +28,7 @@ __all__ = ["Source", "TableError", "TableRows", "open_table"]
 
 Array = NDArray[np.float64]
 _CSV, _PARQUET = (".csv", ".tsv", ".txt", ".dat"), (".parquet", ".pq")
+_ASTRONOMY = {".fits": "FITS", ".fit": "FITS", ".ecsv": "ECSV", ".vot": "VOTable", ".xml": "VOTable"}
 _BLOCK = 2**22  # bytes of text, or
 _CHUNK = 2**16  # rows, that are read at once
 _MOST_CELLS = 2 * 10**7  # the most cells of an Excel sheet, which is kept in memory as a whole
@@ -46,6 +48,7 @@ class Source(Protocol):
         text_format: the format of a text table; for other tables, that of numbers given as text.
         n_rows: the number of rows, known before they are read.
         n_spanning: the number of rows that span several lines, because a quoted cell holds line ends.
+        units: the units of columns, by name, where the file has some.
 
     Examples:
         >>> import tempfile
@@ -62,6 +65,7 @@ class Source(Protocol):
     text_format: TextFormat
     n_rows: int
     n_spanning: int
+    units: Mapping[str, str]
 
     def chunks(self, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
         """The rows in blocks of bounded size, with these columns or all; a `TableError` where there are no rows."""
@@ -98,6 +102,32 @@ class TableRows:
         if column not in self._known:
             self._known[column] = self._numbers(column)
         return self._known[column]
+
+    def readings(self, column: str) -> tuple[Array, Array]:
+        """A column as numbers, and the limits of cells such as `<0.05`: `rows` each, NaN where the other has a number.
+
+        Examples:
+            >>> TableRows(None, pa.table({"a": ["1", "<0.5"]}), first=0).readings("a")
+            (array([ 1., nan]), array([nan, 0.5]))
+
+        """
+        cells = self.cells[column]
+        if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+            return self.numbers(column), np.full(len(self), np.nan)
+        text = pc.utf8_trim_whitespace(cells)
+        hidden = pc.fill_null(pc.starts_with(text, "<"), False)
+        if not pc.any(hidden).as_py():
+            return self.numbers(column), np.full(len(self), np.nan)
+        nothing, place = pa.scalar(None, text.type), self.cells.column_names.index(column)
+        parts = (pc.if_else(hidden, nothing, cells), pc.if_else(hidden, pc.utf8_slice_codeunits(text, 1), nothing))
+        numbers, limits = (
+            TableRows(self.source, self.cells.set_column(place, column, part), self.first).numbers(column)
+            for part in parts
+        )
+        bare = np.flatnonzero(hidden.to_numpy(zero_copy_only=False) & np.isnan(limits))
+        if len(bare):
+            raise self._refusal(column, int(bare[0]), cells[int(bare[0])].as_py(), "a limit without a number.")
+        return numbers, limits
 
     def _numbers(self, column: str) -> Array:
         try:
@@ -157,7 +187,10 @@ class TableRows:
 
 
 def open_table(path: str | Path, separator: str | None = None, decimal: str | None = None) -> Source:
-    r"""Open a table in a file: CSV (`.csv`, `.tsv`, `.txt`, `.dat`, also `.gz`), Parquet or Excel (`.xlsx`).
+    r"""Open a table in a file.
+
+    CSV (`.csv`, `.tsv`, `.txt`, `.dat`, also `.gz`), Parquet, Excel (`.xlsx`), FITS (`.fits`), ECSV (`.ecsv`) or
+    VOTable (`.vot`).
 
     Args:
         path: the file.
@@ -193,8 +226,10 @@ def open_table(path: str | Path, separator: str | None = None, decimal: str | No
         source = _ParquetSource(path)
     elif suffix == ".xlsx" and not is_gzip(path):
         source = _ExcelSource(path)
+    elif suffix in _ASTRONOMY and not is_gzip(path):
+        source = _AstropySource(path, _ASTRONOMY[suffix])
     else:
-        known = ", ".join((*_CSV, *(f"{name}.gz" for name in _CSV[:1]), *_PARQUET[:1], ".xlsx"))
+        known = ", ".join((*_CSV, *(f"{name}.gz" for name in _CSV[:1]), *_PARQUET[:1], ".xlsx", *_ASTRONOMY))
         raise TableError(f"{path}: the ending does not say what kind of table this is; known endings: {known}.")
     double = [name for name, n in Counter(source.columns).items() if n > 1]
     if double:
@@ -203,6 +238,8 @@ def open_table(path: str | Path, separator: str | None = None, decimal: str | No
 
 
 class _TextSource:
+    units: Mapping[str, str] = {}
+
     def __init__(self, path: Path, text_format: TextFormat) -> None:
         self.path, self.text_format, self.columns = path, text_format, text_format.columns
         self.n_rows, self.n_spanning = text_format.n_rows, text_format.n_spanning
@@ -251,6 +288,7 @@ class _TextSource:
 
 class _ParquetSource:
     n_spanning = 0
+    units: Mapping[str, str] = {}
 
     def __init__(self, path: Path) -> None:
         self.path, self.text_format = path, TextFormat(",", ".", "utf-8", ())
@@ -282,6 +320,7 @@ class _ExcelSource:
     """The first sheet of a workbook. It has at most a million rows, so it is read at once."""
 
     n_spanning = 0
+    units: Mapping[str, str] = {}
 
     def __init__(self, path: Path) -> None:
         self.path, self.text_format = path, TextFormat(",", ".", "utf-8", ())
@@ -349,6 +388,78 @@ class _ExcelSource:
             )
         cells = pa.Table.from_arrays(found, names=names)
         yield from _numbered(self, [cells], "its sheet has {:,}.")
+
+
+class _AstropySource:
+    """A table in FITS, ECSV or VOTable, as astropy reads it: all of it at once."""
+
+    n_spanning = 0
+
+    def __init__(self, path: Path, kind: str) -> None:
+        self.path, self.text_format = path, TextFormat(",", ".", "utf-8", ())
+        needs(f"{path}: reading {kind}", "astropy", extra="astro")
+        from astropy.table import Table  # noqa: PLC0415  (optional)
+        from astropy.units import UnrecognizedUnit  # noqa: PLC0415
+
+        form = {"FITS": "fits", "ECSV": "ascii.ecsv", "VOTable": "votable"}[kind]
+        if kind == "VOTable":
+            _check_votable(path)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of units and names that a standard does not know
+                table = Table.read(path, format=form)
+        except Exception as error:  # astropy raises many kinds for a broken file
+            raise TableError(f"{path} is not a table in {kind}: {_first_line(error)}") from error
+        self._cells = pa.table({name: _arrow(table[name]) for name in table.colnames})
+        self.columns, self.n_rows = tuple(table.colnames), len(table)
+        units = {name: getattr(table[name], "unit", None) for name in table.colnames}
+        known = {name: unit for name, unit in units.items() if unit is not None}
+        self.units: Mapping[str, str] = {
+            name: str(unit) for name, unit in known.items() if not isinstance(unit, UnrecognizedUnit)
+        }
+
+    def place(self, row: int) -> str:
+        return f"row {row + 1}"
+
+    def chunks(self, columns: Sequence[str] | None = None) -> Iterator[TableRows]:
+        yield from _numbered(self, [self._cells.select(_in_order(self, columns))], "it has {:,}.")
+
+
+def _check_votable(path: Path) -> None:
+    """Refuse a VOTable that would have its reader open other files or addresses: `<STREAM href=...>`."""
+    content = path.read_bytes()
+    if b"\0" in content or re.search(
+        rb"<!(DOCTYPE|ENTITY|ATTLIST)|<(\w+:)?STREAM\b[^>]*\bhref\b", content, re.IGNORECASE
+    ):
+        raise TableError(
+            f"{path}: a VOTable is read where it holds its data itself, in UTF-8 and without a document type; this one "
+            "does not."
+        )
+
+
+def _arrow(column: Any) -> Any:
+    """A column of astropy, with masked values as missing ones; what is neither numbers nor texts is put in words."""
+    if getattr(getattr(column, "dtype", None), "kind", "O") not in "biufSU" or column.ndim > 1:
+        return pa.array([str(cell) for cell in column], pa.string())
+    values = np.ma.asanyarray(column)
+    data, mask = np.asarray(values.data), np.ma.getmaskarray(values)
+    if data.dtype.kind in "SU":
+        texts = [text.decode() if isinstance(text, bytes) else str(text) for text in data]
+        return pa.array(texts, pa.string(), mask=mask)
+    return pa.array(data.astype(data.dtype.newbyteorder("=")), mask=mask)  # FITS has its bytes in the other order
+
+
+def check_unit(source: Source, column: str, unit: str | None, whose: str) -> None:
+    """Raise a `TableError` where a column has another unit than `unit`, that of `whose`; nothing is converted."""
+    own = source.units.get(column)
+    if own is None or unit is None or own == unit:
+        return
+    from astropy.units import Unit  # noqa: PLC0415  (the table was read by it)
+
+    if Unit(own) != Unit(unit, parse_strict="silent"):
+        raise TableError(
+            f"{source.path}: column {column!r} is in {own}, but {whose} is in {unit}: convert one of them first."
+        )
 
 
 def read_rows(source: Source, columns: Sequence[str] | None = None) -> TableRows:

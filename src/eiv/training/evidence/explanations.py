@@ -32,7 +32,7 @@ class Explanation(NamedTuple):
 def explanations(
     found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | None, n_pairs: int
 ) -> list[Explanation]:
-    r"""The best kernel, a rougher one, and short waves in place of noise, as far as labels cannot tell them apart.
+    r"""The best kernel, a rougher one, and short waves in place of noise, as far as labels cannot distinguish them.
 
     .. math::
         p_k = \mathrm{E}_\alpha \frac{\exp(n \sum_i \alpha_i l_{ki})}{\sum_j \exp(n \sum_i \alpha_i l_{ji})}, \qquad

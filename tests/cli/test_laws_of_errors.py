@@ -1,0 +1,146 @@
+"""The notation of data sheets, missing readings and limits of detection on the command line."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from commands import QUICK, rows
+from eiv import EiVRegressor, censored, split_normal
+from eiv.inputs import NormalLaw, Rectangular
+from eiv.io.modelfile import read_header
+
+COLUMNS = ("--target", "mass", "--drop", "id", "--drop", "batch", "--drop", "temp_err")
+SMALL = (*QUICK, "--set", "input_prior=normal")
+
+
+def said(out):
+    """The words of tables, whatever the width of their columns."""
+    return " ".join(out.replace("│", " ").split())
+
+
+def test_errors_are_read_back_in_words_and_kept_for_new_rows(folder, run):
+    errors = ("--x-err", "length=±0.2", "--x-err", "temp=0.1 + 2%")
+    status, out, err = run("fit", "d.csv", *COLUMNS, *errors, *SMALL, "-o", "m.eiv")
+    assert (status, err) == (0, "")
+    assert "limits ±0.2, all between equally likely" in said(out)
+    assert "0.1 plus 2 % of the true value" in said(out)
+    assert read_header("m.eiv")["notes"]["x_err"]["length"] == {"kind": "stated", "number": 0.0, "text": "±0.2"}
+    assert "limits ±0.2, all between equally likely" in said(run("info", "m.eiv")[1])
+    assert run("predict", "m.eiv", "d.csv", "-o", "p.csv")[0] == 0
+    model = EiVRegressor.load("m.eiv")
+    table = rows()[["length", "temp"]]
+    np.testing.assert_allclose(pd.read_csv("p.csv")["mean"], model.predict(table), rtol=1e-6)
+    status, out, _ = run("explain", "m.eiv", "d.csv", "--row", "3")
+    assert status == 0
+    assert run("report", "m.eiv", "d.csv", "-o", "r.html")[0] == 0
+    status, out, _ = run("predict", "m.eiv", "d.csv", "--x-err", "length=0.3 k=2", "-o", "q.csv")
+    assert status == 0
+    wanted = model.predict(table, X_err={"length": 0.15, "temp": "0.1 + 2%"})
+    np.testing.assert_allclose(pd.read_csv("q.csv")["mean"], wanted, rtol=1e-6)
+
+
+def test_the_file_of_options_takes_the_same_notation(folder, run):
+    Path("e.toml").write_text("[x_err]\nlength = '+0.2 -0.1'\ntemp = '0.4 k=2'\n")
+    status, out, _ = run("fit", "d.csv", *COLUMNS, "--config", "e.toml", *SMALL, "-o", "m.eiv")
+    assert status == 0
+    assert "true value up to 0.2 above or 0.1 below the reading" in said(out)
+    assert "0.2 (0.4 at k = 2)" in said(out)
+    laws = EiVRegressor.load("m.eiv").model_.laws
+    assert (laws[0].minus, laws[0].plus, laws[1].std) == (0.1, 0.2, 0.2)
+    status, out, _ = run("fit", "d.csv", *COLUMNS, "--x-err", "0.1 k=2", *SMALL, "-o", "n.eiv")  # for all columns
+    assert status == 0
+    assert said(out).count("0.05 (0.1 at k = 2)") == 2
+
+
+def test_two_columns_hold_minus_and_plus(folder, run):
+    table = rows().assign(down=np.linspace(0.1, 0.2, 80).round(3), up=0.3)
+    table.to_csv("t.csv", index=False)
+    errors = ("--x-err", "length=down,up", "--x-err", "temp=temp_err")
+    status, out, _ = run("fit", "t.csv", *COLUMNS[:-2], *errors, *SMALL, "-o", "m.eiv")
+    assert status == 0
+    assert "columns down (below the reading) and up (above)" in said(out)
+    assert "error of length" in said(out)
+    assert run("predict", "m.eiv", "t.csv", "-o", "p.csv")[0] == 0
+    wanted = EiVRegressor.load("m.eiv").predict(
+        table[["length", "temp"]], X_err=[split_normal(table["down"], table["up"]), NormalLaw(table["temp_err"])]
+    )
+    np.testing.assert_allclose(pd.read_csv("p.csv")["mean"], wanted, rtol=1e-6)
+    assert run("report", "m.eiv", "t.csv", "-o", "r.html")[0] == 0
+
+
+def test_readings_below_a_limit(folder, run):
+    table = rows()
+    table["length"] = (table["length"] + 2).round(4).astype(str)
+    table.loc[[2, 5], "length"] = ["<1.5", "< 1.2"]
+    table.to_csv("t.csv", index=False)
+    status, out, _ = run("fit", "t.csv", *COLUMNS, "--x-err", "length=±0.2", *SMALL, "-o", "m.eiv")
+    assert status == 0
+    assert "limits ±0.2, all between equally likely; 2 readings below a limit, anywhere from 0 to it" in said(out)
+    assert run("predict", "m.eiv", "t.csv", "-o", "p.csv")[0] == 0
+    written = pd.read_csv("p.csv")
+    assert written["length"].tolist() == table["length"].tolist()
+    below = np.full(80, np.nan)
+    below[[2, 5]] = 1.5, 1.2
+    x = pd.DataFrame({"length": pd.to_numeric(table["length"], errors="coerce"), "temp": table["temp"]})
+    wanted = EiVRegressor.load("m.eiv").predict(x, X_err=[censored(Rectangular(0.2), below), 0.0])
+    np.testing.assert_allclose(written["mean"], wanted, rtol=1e-6)
+    assert run("predict", "m.eiv", "t.csv", "-o", "p.parquet")[0] == 0
+    assert run("report", "m.eiv", "t.csv", "-o", "r.html")[0] == 0
+
+
+def test_missing_readings_are_integrated_over(folder, run):
+    table = rows()
+    table.loc[[3, 7], "length"] = np.nan
+    table.to_csv("h.csv", index=False)
+    fit = ("fit", "h.csv", *COLUMNS, "--x-err", "0.1", *SMALL, "-o", "m.eiv")
+    status, _, err = run(*fit)
+    assert status == 2
+    assert "--set missing=integrate keeps rows with missing readings of features" in " ".join(err.split())
+    status, out, _ = run(*fit, "--set", "missing=integrate")
+    assert status == 0
+    assert "80 read" in out
+    assert "0 left out" in out
+    assert run("predict", "m.eiv", "h.csv", "-o", "p.csv")[0] == 0
+    written = pd.read_csv("p.csv")
+    assert written["mean"].notna().all()
+    assert written["aleatoric"][[3, 7]].min() > written["aleatoric"].median()
+    assert run("report", "m.eiv", "h.csv", "-o", "r.html")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--x-err", "length=±"), "--x-err length=±: '±' is not an error; these are: 0.5"),
+        (("--x-err", "length=+0.5 +0.2"), "--x-err length=+0.5 +0.2: of two sides one has the sign +"),
+        (("--x-err", "length=0.4 k=0"), "k must be above zero, got '0.4 k=0'"),
+        (("--x-err", "length=0.1 + 20%"), "x_err['length']: share must be one number of at most 0.1, got 0.2"),
+        (("--y-err", "±0.1"), "--y-err ±0.1: the error of the target is a number, a percentage or a single column"),
+    ],
+)
+def test_bad_notation_is_refused_with_column_and_text(folder, run, arguments, message):
+    status, _, err = run("fit", "d.csv", *COLUMNS, *arguments, *SMALL, "-o", "m.eiv")
+    assert status == 2
+    assert message in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [("<", "line 4: column 'length' holds '<', a limit without a number"), ("<-1", "below = -1 must be above low = 0")],
+)
+def test_bad_limits_are_refused(folder, run, cell, message):
+    table = rows()
+    table["length"] = table["length"].astype(str)
+    table.loc[2, "length"] = cell
+    table.to_csv("t.csv", index=False)
+    status, _, err = run("fit", "t.csv", *COLUMNS, "--x-err", "length=0.1", *SMALL, "-o", "m.eiv")
+    assert status == 2
+    assert message in " ".join(err.split())
+
+
+def test_a_column_without_any_reading_is_refused(folder, run):
+    rows().assign(length=np.nan).to_csv("t.csv", index=False)
+    status, _, err = run("fit", "t.csv", *COLUMNS, *SMALL, "--set", "missing=integrate", "-o", "m.eiv")
+    assert status == 2
+    assert "column 'length' holds no reading at all" in " ".join(err.split())
