@@ -62,6 +62,7 @@ sphinx_gallery_conf = {
 # HTML. Nothing is loaded from elsewhere: the theme brings its fonts and scripts, formulas are MathML.
 html_theme = "pydata_sphinx_theme"
 html_title = "eiv"
+html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
@@ -76,4 +77,5 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
+html_context = {"default_mode": "auto"}  # light or dark as the reader's system
 html_sidebars = {"index": []}

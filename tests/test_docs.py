@@ -17,7 +17,7 @@ WITH_PYTHON = [name for name, found in FOUND.items() if to_run(found, "python")]
 def test_blocks_are_found():
     for path in DOCS:
         assert len(FOUND[path.name]) == path.read_text(encoding="utf-8").count("```") / 2, path.name
-    assert {"classes.md", "modelfiles.md"} <= {*WITH_PYTHON}
+    assert {"classes.md", "compare.md", "modelfiles.md"} <= {*WITH_PYTHON}
     skipped = blocks(f"<!-- {MARK}slow -->\n```python\nx = 1\n```\n\n```python\ny = 2\n```\n")
     assert [block.text for block in to_run(skipped, "python")] == ["y = 2\n"]
     assert to_run(blocks(f"<!-- {MARK}-->\n```python\nx = 1\n```\n"), "python"), "without a reason it has to run"

@@ -21,7 +21,7 @@ from sphinx.util.typing import ExtensionMetadata
 import eiv
 
 FOLDER = Path(__file__).parents[1] / "api"
-ROUTING = re.compile(r"set_\w+_request|get_metadata_routing")
+OF_SCIKIT_LEARN = re.compile(r"set_\w+_request|get_metadata_routing|set_output")
 A_NAME = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -118,8 +118,8 @@ class NameLinks(SphinxTransform):
 
 
 def is_skipped(app: Sphinx, what: str, name: str, value: object, skip: bool, options: object) -> bool | None:
-    """Whether scikit-learn made a method for its metadata routing; its docstrings refer to pages of scikit-learn."""
-    return True if ROUTING.fullmatch(name) else None
+    """Whether scikit-learn added a method; docstrings of these refer to pages of its own site."""
+    return True if OF_SCIKIT_LEARN.fullmatch(name) else None
 
 
 def inside_link(node: nodes.Node) -> bool:

@@ -347,6 +347,15 @@ def test_errors_that_orthogonal_distances_cannot_divide_by_are_refused(table):
         OrthogonalDistance(0.1).fit(X, y, y_err=np.arange(120.0))
 
 
+@needs_odrpack
+def test_a_fit_that_does_not_converge_is_refused(table, monkeypatch):
+    odrpack = pytest.importorskip("odrpack")
+    fit = odrpack.odr_fit
+    monkeypatch.setattr(odrpack, "odr_fit", lambda *arguments, **options: fit(*arguments, **options | {"maxit": 1}))
+    with pytest.raises(ValueError, match="did not converge"):
+        OrthogonalDistance().fit(table[0], table[2], X_err=table[1], y_err=0.2)
+
+
 def test_without_errors_noisy_inputs_are_a_gaussian_process(table):
     X, _, y = table
     ours, plain = (

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from commands import FIT, QUICK
-from eiv import EiVRegressor
+from eiv import EiVClassifier, EiVRegressor
 from eiv.io.tables import TableError, open_table
 from eiv.io.tables.reading import read_rows
 
@@ -134,3 +134,25 @@ def test_compare_gives_the_scores_of_a_csv(tables, run, name):
         assert status == 0, err
     expected, found = (pd.read_csv(f"{source}.compared/compare.csv") for source in ("d.csv", name))
     pd.testing.assert_frame_equal(found.drop(columns="seconds"), expected.drop(columns="seconds"), rtol=1e-9)
+
+
+def test_a_model_of_classes_keeps_the_units_of_its_inputs(tables, run):
+    kinds = np.where(tables["mass"] > tables["mass"].median(), "heavy", "light")
+    with_units(tables.assign(kind=kinds)).write("classes.ecsv", format="ascii.ecsv")
+    options = (
+        "--target",
+        "kind",
+        "--drop",
+        "id",
+        "--drop",
+        "batch",
+        "--drop",
+        "mass",
+        "--x-err",
+        "temp=temp_err",
+        *QUICK,
+    )
+    status, _, err = run("fit", "classes.ecsv", *options, "-o", "classes.eiv")
+    assert status == 0, err
+    assert EiVClassifier.load("classes.eiv").model_.names.units == ("m", "K")
+    assert run("predict", "classes.eiv", "classes.ecsv", "-o", "classes.csv")[0] == 0

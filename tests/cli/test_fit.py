@@ -76,6 +76,18 @@ def test_weights_are_a_column(folder, run):
     np.testing.assert_allclose(found, by_hand.predict(new, X_err=errors[:5]), rtol=1e-6)
 
 
+def test_shares_of_a_spread_are_of_that_by_weight(folder, run):
+    table = rows().assign(n=np.arange(80) % 3)
+    table.to_csv("w.csv", index=False)
+    given = ("--target", "mass", "--drop", "id", "--drop", "batch", "--x-err", "length=5%sd", "--weights", "n")
+    assert run("fit", "w.csv", *given, *QUICK, "--holdout", "0", "-o", "s.eiv")[0] == 0
+    repeated = table.loc[table.index.repeat(table["n"])]
+    notes = read_header("s.eiv")["notes"]
+    assert notes["spreads"]["length"] == pytest.approx(repeated["length"].std(ddof=0))
+    assert notes["target_spread"] == pytest.approx(repeated["mass"].std(ddof=0))
+    assert EiVRegressor.load("s.eiv").x_err_[0] == pytest.approx(0.05 * repeated["length"].std(ddof=0))
+
+
 @pytest.mark.parametrize(
     ("column", "words"),
     [

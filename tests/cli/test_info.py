@@ -26,6 +26,17 @@ def test_info(model, run):
     assert json.loads(out) == read_header("m.eiv")
 
 
+def test_units_and_columns_with_errors_are_shown(tmp_path, run):
+    u, table = pytest.importorskip("astropy.units"), pytest.importorskip("astropy.table")
+    x, path = np.random.default_rng(0).normal(size=(30, 2)), tmp_path / "units.eiv"
+    X = table.QTable({"a": x[:, 0] * u.m, "b": x[:, 1], "a_err": np.full(30, 10.0) * u.cm})
+    EiVRegressor({"a": "a_err", "b": 0.2}, recipe="paper", epochs=1).fit(X, x[:, 0] * u.kg).save(path)
+    status, out, _ = run("info", str(path))
+    assert status == 0
+    assert "2: a [m], b " in out
+    assert "a: column a_err, b: 0.2" in out
+
+
 @pytest.mark.parametrize(
     "change",
     [

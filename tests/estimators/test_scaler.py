@@ -57,6 +57,7 @@ def test_a_pipeline_with_it_has_the_predictions_of_none(table):
     [
         ({"a": 0.1}, "x_err must name columns of X that hold errors, got 0.1 for 'a'"),
         ({"a": "a_err", "b": 0.1}, "x_err must name columns of X that hold errors, got 0.1 for 'b'"),
+        ({"a": "a_err", "b": "0.4 k=2"}, "x_err must name columns of X that hold errors, got '0.4 k=2' for 'b'"),
         ({"a": "a_err", "b": "a_err"}, "column 'a_err' cannot be scaled with two features"),
         ({"a": "c"}, "'c', for the errors of 'a', is not among the columns of X"),
     ],

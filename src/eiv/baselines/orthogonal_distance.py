@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -65,7 +64,10 @@ class OrthogonalDistance(Baseline):
 
         check("degree", self.degree, integer(1))
         self._centre, self._scale = rows.x.mean(0), np.where(rows.x.std(0) > 0, rows.x.std(0), 1.0)
-        self._middle, self._unit = float(rows.y.mean()), float(rows.y.std())
+        self._unit = float(rows.y.std())
+        self._middle = (
+            float(rows.y.mean()) - self._unit
+        )  # an intercept near 1: odrpack's steps are shares of parameters
         x, y = (rows.x - self._centre) / self._scale, (rows.y - self._middle) / self._unit
         weights, exact = _weights(rows.covariances / (self._scale[:, None] * self._scale))
         start, *_ = np.linalg.lstsq(self._design(x), y, rcond=None)
@@ -78,15 +80,18 @@ class OrthogonalDistance(Baseline):
             weight_y=(self._unit / self._y_errors(rows)) ** 2,
             fix_x=exact,
             task="OLS" if exact.all() else "explicit-ODR",
-            jac_beta=lambda z, b: self._design(z.T).T,
-            jac_x=lambda z, b: self._slopes(z.T, b).T,
+            diff_scheme="central",  # with derivatives given, odrpack stalls on some tables
             scale_beta=np.ones(len(start)),  # odrpack would divide by values of beta that are zero
             sstol=_TOLERANCE,
             partol=_TOLERANCE,
             maxit=1000,
         )
         if self.result_.info % 10 not in _CONVERGED:
-            warnings.warn(f"Orthogonal distance regression did not converge: {self.result_.stopreason}", stacklevel=3)
+            raise ValueError(
+                "Orthogonal distance regression did not converge. Where labels scatter by more than the errors of x "
+                "and y allow, its slopes can grow without limit: state larger errors of y (y_err), or take another "
+                "method."
+            )
         self._covariance = self.result_.cov_beta * self._covariance_factor
         self._set_coefficients()
         aleatoric = spread_through(self._curve, rows.x, rows.covariances)
@@ -121,11 +126,6 @@ class OrthogonalDistance(Baseline):
     def _design(self, x: Array) -> Array:
         """Powers of the columns, from 0 on: `rows x (1 + degree n_x)`."""
         return np.column_stack([np.ones(len(x)), *(x**power for power in range(1, self.degree + 1))])
-
-    def _slopes(self, x: Array, beta: Array) -> Array:
-        """The derivatives of f by the columns: `rows x n_x`."""
-        by_power = beta[1:].reshape(self.degree, -1)
-        return np.asarray(sum((d + 1) * by_power[d] * x**d for d in range(self.degree)))
 
     def _set_coefficients(self) -> None:
         by_power = self._unit * self.result_.beta[1:].reshape(self.degree, -1)

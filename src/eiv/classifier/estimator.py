@@ -62,9 +62,10 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
             "sobol", "informed" (those of `n_zeta` candidates that explain y), "gauss_hermite" (`n_zeta` nodes along
             each noisy feature, for at most three of them), "interpolated" (for one noisy feature: f is taken as
-            straight between `n_zeta` nodes), or "auto" (the default): "interpolated" for one noisy feature, else
-            "informed"; see `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or are
-            matched.
+            straight between `n_zeta` nodes), "profile" or "laplace" (the true input of each row is moved with the
+            weights; for a flat or normal `input_prior`), or "auto" (the default): "interpolated" for one noisy feature,
+            else "informed"; see `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or
+            are matched.
         posterior: the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, "bernoulli_dropout" by
             default, or a subclass of `eiv.posteriors.WeightPosterior` of your own. `docs/classes.md` says why.
         module: a callable `(n_inputs, n_classes) -> torch.nn.Module`, with dropout layers of its own for the dropout

@@ -34,7 +34,9 @@ def fit_classes(
     def fitted(rows: NDArray[np.intp]) -> EiVClassifier:
         X_err, weights = (None if part is None else part[rows] for part in (table.X_err, table.weights))
         with errors.status(f"learning from {len(rows):,} rows"):
-            return EiVClassifier(**arguments).fit(table.X.iloc[rows], table.y[rows], X_err, weights)
+            X, _ = table.carried  # of pandas, or of astropy with units
+            some = X.iloc[rows] if X is table.X else X[rows]
+            return EiVClassifier(**arguments).fit(some, table.y[rows], X_err, weights)
 
     first = fitted(train)
     if not len(test):

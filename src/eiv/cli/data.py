@@ -69,7 +69,12 @@ class TrainingTable:
     @property
     def spreads(self) -> dict[str, float]:
         """The standard deviation of each feature."""
-        return {name: float(value) for name, value in self.X.std(ddof=0).items()}
+        return _spreads(self.X, self.weights)
+
+    @property
+    def target_spread(self) -> float:
+        """The standard deviation of a target of numbers."""
+        return float(_spread(self.y, self.weights))
 
     @classmethod
     def of(cls, source: Source, options: FitOptions) -> TrainingTable:
@@ -111,14 +116,15 @@ class TrainingTable:
         check_spread("X", (X.fillna(X.median()) if X.isna().any(axis=None) else X).to_numpy(), features)
         if labels is None:
             check_spread("y", y[:, None], None)
-        spec = spec.with_spreads({name: X[name].std(ddof=0) for name in features})
+        of_rows = None if counts is None else counts[good]
+        spec = spec.with_spreads(_spreads(X, of_rows))
         limits = {name: below[good] for name, (_, below) in readings.items() if np.isfinite(below[good]).any()}
         stated, y_err, by_row = with_limits(spec.stated(rows, good), features, limits), None, None
         if limits or not spec.is_constant:
             x, by_row, _ = Readings.of("--x-err", stated, X.to_numpy(), features, by_row=True)
             X = pd.DataFrame(x, columns=features)
         if y_spec is not None:
-            y_spec = y_spec.with_spreads({target: y.std()})
+            y_spec = y_spec.with_spreads({target: float(_spread(y, of_rows))})
             y_err = None if y_spec.is_exact else np.broadcast_to(y_spec.of(rows), (len(rows), 1))[good, 0]
         for each in (spec, y_spec):
             if each is not None:
@@ -138,7 +144,7 @@ class TrainingTable:
             missing=missing,
             below={name: int(np.isfinite(values).sum()) for name, values in limits.items()},
             has_classes=labels is not None,
-            weights=None if counts is None else counts[good],
+            weights=of_rows,
             n_weightless=n_weightless,
             units={name: source.units[name] for name in features if name in source.units},
             y_unit=source.units.get(target) if labels is None else None,
@@ -303,6 +309,17 @@ def _error_columns(source: Source, options: FitOptions) -> dict[str, str]:
         if known is not None:
             found.setdefault(known, f"error of {target}")
     return found
+
+
+def _spreads(X: pd.DataFrame, weights: Array | None) -> dict[str, float]:
+    """The standard deviation of each column, rows counting by their weights."""
+    return dict(zip(X.columns, _spread(X.to_numpy(), weights).tolist(), strict=True))
+
+
+def _spread(values: Array, weights: Array | None) -> Array:
+    known = np.ma.masked_invalid(values)  # readings may be missing
+    mean = np.ma.average(known, axis=0, weights=weights)
+    return np.asarray(np.sqrt(np.ma.average((known - mean) ** 2, axis=0, weights=weights)))
 
 
 def _weights(

@@ -284,7 +284,7 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
         known = of_target = ""
         if name == options.target:
             known = "" if table.y_spec is None else str(table.y_spec.terms[name])
-            of_target = "" if table.has_classes else f"{table.y.std():.4g}"
+            of_target = "" if table.has_classes else f"{table.target_spread:.4g}"
         shown.add_row(printable(name), printable(why), printable(known), of_target)
     _add_rest(shown, "columns that are left out", len(table.left_out))
     console.print(shown)
@@ -344,7 +344,7 @@ def _notes(table: TrainingTable, options: FitOptions, scores: dict[str, float] |
         "x_err": table.spec.to_json(),
         **known,
         "spreads": table.spreads,
-        **({} if table.has_classes else {"target_spread": float(table.y.std())}),
+        **({} if table.has_classes else {"target_spread": table.target_spread}),
         "seed": options.seed,
         "holdout": scores,
     }

@@ -300,13 +300,18 @@ def _given_at_fit(model_file: Path, notes: Mapping[str, Any], features: tuple[st
 
 
 def _named_at_fit(model: FittedModel) -> ErrorSpec | None:
-    """The columns that hold errors by the `x_err` of a model that was saved from Python; None where it names none."""
+    """The columns that hold errors by the `x_err` of a model that was saved from Python.
+
+    None where it names none, or gives other errors in a notation that is not of the command line.
+    """
     from eiv.io.tables import ErrorSpec, ErrorTerm  # noqa: PLC0415
 
     columns = model.names.error_columns
     if columns is None:
         return None
     errors = {name: columns.errors.get(name, 0.0) for name in columns.features}
+    if any(isinstance(error, str) and error not in columns.columns for error in errors.values()):
+        return None
     return ErrorSpec(
         {
             name: ErrorTerm.parse(error, columns.columns) if isinstance(error, str) else ErrorTerm("absolute", error)

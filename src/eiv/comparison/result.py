@@ -182,6 +182,10 @@ class Comparison:
                 _draw_coverage(right, place, row, look)
             left.set_yticks(places, [METHODS[str(name)].label for name in table.index])
             left.set(ylim=(len(table) - 0.5, -0.5), xlabel="CRPS above the best one's, %")
+            lowest = 100 * float(
+                (table["behind"] - _STANDARD_ERRORS * table["behind_se"]).min() / table["crps"].iloc[0]
+            )
+            left.set_xlim(left=lowest - 1)
             left.set_xscale("symlog", linthresh=_LINEAR, linscale=1.0)
             left.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
             left.axvline(0, color="black", linewidth=0.8)

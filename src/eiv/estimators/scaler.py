@@ -106,7 +106,7 @@ class ErrorScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
                     f"x_err must name columns of X that hold errors, got {error!r} for {feature!r}: an error that is "
                     "no column cannot be scaled with its feature."
                 )
-            place = columns.columns.index(error)
+            place = columns.columns.index(str(error))
             if place in found:
                 raise ValueError(
                     f"x_err: column {error!r} cannot be scaled with two features, {feature!r} and another."

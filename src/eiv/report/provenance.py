@@ -20,18 +20,25 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The lines that describe a model file, each a name and a value."""
     notes, training = header["notes"], header["training"]
     versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items())
-    names = header["features"]["names"]
+    names, features = header["features"]["names"], header["features"]
+    shown = ", ".join(with_units(names or [f"x{j}" for j in range(features["n"])], features.get("units")))
     given_seed = notes.get("seed", header["settings"].get("random_state"))
     noise = ", ".join(f"{value:.4g}" for value in training["y_noise"])
     classes = header["outputs"].get("classes")
     lines = [
         ("written by", f"{versions} (format {header['format']})"),
-        ("features", f"{header['features']['n']}" + (f": {', '.join(names)}" if names else ", without names")),
+        ("features", f"{features['n']}" + (f": {shown}" if names or "units" in features else ", without names")),
     ]
     if "target" in notes:
         lines.append(("target", str(notes["target"])))
     if isinstance(notes.get("x_err"), dict):
         lines.append(("errors of the features", _errors(notes["x_err"])))
+    elif "error_columns" in features:
+        columns, errors = (features["error_columns"][part] for part in ("columns", "errors"))
+        of_each = (
+            f"{name}: {f'column {error}' if error in columns else _plain(error)}" for name, error in errors.items()
+        )
+        lines.append(("errors of the features", ", ".join(of_each)))
     taken = words_on_factor(header)
     if taken:
         lines.append(("size of these errors", taken))
