@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         SuspiciousErrorWarning,
         censored,
         errors_from_repeats,
+        estimated,
         growing,
         law_from_pairs,
         law_from_repeats,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from eiv.prediction.gum import InputQuantity, UncertaintyBudget
     from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
     from eiv.prediction.trueinputs import TrueInputs
-    from eiv.regressor import EiVRegressor, fit_splits
+    from eiv.regressor import EiVRegressor, Sensitivity, fit_splits, sensitivity
     from eiv.training import TrainingDivergedError
     from eiv.training.neighbours import MissedCurveWarning
 
@@ -64,6 +65,7 @@ __all__ = [
     "NormalPrior",
     "Prediction",
     "Repeats",
+    "Sensitivity",
     "SuspiciousErrorWarning",
     "TrainingDivergedError",
     "TrueInputs",
@@ -72,12 +74,14 @@ __all__ = [
     "censored",
     "compare",
     "errors_from_repeats",
+    "estimated",
     "fit_splits",
     "growing",
     "law_from_pairs",
     "law_from_repeats",
     "rectangular",
     "relative",
+    "sensitivity",
     "split_normal",
     "student_t",
     "triangular",
@@ -103,6 +107,7 @@ _HOMES = {
     "NormalPrior": "eiv.inputs",
     "Prediction": "eiv.prediction.result",
     "Repeats": "eiv.inputs",
+    "Sensitivity": "eiv.regressor",
     "SuspiciousErrorWarning": "eiv.inputs",
     "TrainingDivergedError": "eiv.training",
     "TrueInputs": "eiv.prediction.trueinputs",
@@ -111,12 +116,14 @@ _HOMES = {
     "censored": "eiv.inputs",
     "compare": "eiv.comparison",
     "errors_from_repeats": "eiv.inputs",
+    "estimated": "eiv.inputs",
     "fit_splits": "eiv.regressor",
     "growing": "eiv.inputs",
     "law_from_pairs": "eiv.inputs",
     "law_from_repeats": "eiv.inputs",
     "rectangular": "eiv.inputs",
     "relative": "eiv.inputs",
+    "sensitivity": "eiv.regressor",
     "split_normal": "eiv.inputs",
     "student_t": "eiv.inputs",
     "triangular": "eiv.inputs",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,16 @@ from torch import Tensor
 from eiv.engine import memory
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import network_seeds
-from eiv.inputs import ErrorLaw, FlatPrior, InputPrior, TrainingCloud, ZetaMixture, ZetaPosterior
+from eiv.inputs import (
+    ErrorLaw,
+    EstimatedError,
+    FlatPrior,
+    InputPrior,
+    LearnedSizes,
+    TrainingCloud,
+    ZetaMixture,
+    ZetaPosterior,
+)
 from eiv.inputs.columns import ErrorColumns
 from eiv.inputs.errors import times
 from eiv.inputs.given import zeta_given
@@ -33,6 +42,7 @@ from eiv.prediction.budget import BudgetSampler
 from eiv.prediction.classbudget import EntropyBudgetSampler
 from eiv.prediction.classes import ClassSampler
 from eiv.prediction.lines import LineSampler, Observed
+from eiv.prediction.pooling import over_sizes
 from eiv.prediction.sampling import BlockSampler, FunctionSampler, LiteralSampler
 from eiv.prediction.trueinputs import FoundZetas
 from eiv.scaling import Scaler
@@ -139,6 +149,8 @@ class FittedModel:
         names: the names of features and outputs.
         record: the record of the training.
         cloud: where the training rows lie; None where an older file does not say.
+        sizes: what was learned of the size of the errors of X, where that was asked for. The networks then belong to
+            its nodes, as many to each; `input_prior` and `cloud` are those of the node with the largest share.
         laws: of the error of each feature, where some have another one than the normal; else None.
 
     Examples:
@@ -165,6 +177,7 @@ class FittedModel:
     names: Names
     record: Record
     cloud: TrainingCloud | None = None
+    sizes: LearnedSizes | None = None
     laws: tuple[ErrorLaw, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -174,6 +187,8 @@ class FittedModel:
             raise ValueError(f"weights must be {n_networks} numbers from 0 to 1, got {self.weights}.")
         if not abs(self.weights.sum() - 1) < _OFF_ONE:
             raise ValueError(f"weights must add up to one, got {self.weights}.")
+        if self.sizes is not None and self.sizes.nodes and n_networks % len(self.sizes.nodes):
+            raise ValueError(f"sizes must have as many networks each, got {n_networks} for {len(self.sizes.nodes)}.")
 
     @property
     def n_networks(self) -> int:
@@ -246,7 +261,38 @@ class FittedModel:
                 "input_prior has no meaning for error_model='berkson', where zeta given x is N(x, x_err^2) whatever is "
                 "believed of zeta before."
             )
-        return replace(self, input_prior=input_prior)
+        sizes = self.sizes
+        if sizes is not None:
+            sizes = replace(sizes, nodes=tuple(replace(node, input_prior=input_prior) for node in sizes.nodes))
+        return replace(self, input_prior=input_prior, sizes=sizes)
+
+    @property
+    def factor(self) -> float | Array:
+        """What the stated errors of X are multiplied by: a number, or one per feature where sizes were learned."""
+        return self.settings.x_err_factor if self.sizes is None else self.sizes.factor * self.settings.x_err_factor
+
+    @property
+    def parts(self) -> list[tuple[float, FittedModel]]:
+        """Models of one size of the errors each, with their shares: itself alone where sizes were not learned."""
+        if self.sizes is None or not self.sizes.nodes:
+            return [(1.0, self)]
+        nodes, size = self.sizes.nodes, self.n_networks // len(self.sizes.nodes)
+        found = []
+        for place, (node, posterior) in enumerate(zip(nodes, self.posterior.split([size] * len(nodes)), strict=True)):
+            own = slice(place * size, (place + 1) * size)
+            weights = self.weights[own] / self.weights[own].sum()
+            model = replace(
+                self,
+                input_prior=node.input_prior,
+                posterior=posterior,
+                likelihood=self.likelihood.networks(own),
+                weights=weights,
+                record=replace(self.record, loss_curve=self.record.loss_curve[:, own]),
+                cloud=node.cloud,
+                sizes=self.sizes.at(node),
+            )
+            found.append((node.share, model))
+        return found
 
     def readings(self, x: Array, X_err: Any = None) -> Readings:
         """Rows to predict and their errors, in a form of `eiv.inputs.errors`.
@@ -268,6 +314,11 @@ class FittedModel:
                     "to be given too (X_err=0 where they are exact)."
                 )
             found = Readings(x, self.x_err[None])
+        elif isinstance(X_err, EstimatedError):
+            raise ValueError(
+                "X_err: the size of errors is learned in a fit; state the errors of rows to predict as numbers, which "
+                "are multiplied by what the fit has learned."
+            )
         else:
             given = self.laws if X_err is None else X_err
             found = Readings.of("X_err", given, x, features, spread=record.x_spread, by_row=True)
@@ -313,12 +364,20 @@ class FittedModel:
             A `Prediction`.
 
         """
-        errors, n_theta, n_zeta = self._taken(errors, n_draws)
-        posterior = self.for_predictions()
-        n_draws, make = (n_theta, n_zeta), SAMPLERS[method]
-        sampler: FunctionSampler = make(posterior, self.n_features, *n_draws, self.seeds, self.pool)
+        taken, n_theta, n_zeta = self._taken(errors, n_draws)
         n_values = n_theta * self.n_networks * n_zeta * len(x) * self.n_outputs
         keep = n_values <= memory.KEPT_DRAWS if keep_draws is None else keep_draws
+        n_draws, make, parts = (n_theta, n_zeta), SAMPLERS[method], self.parts
+        if len(parts) > 1:
+            predict = partial(
+                FittedModel.predict, x=x, errors=errors, y_err=y_err, n_draws=n_draws, method=method, keep_draws=keep
+            )
+            found = [predict(part, budget=budget, index=index) for _, part in parts]
+            labels = self.likelihood.labels(self.y_scaler.scale, (len(x), self.n_outputs), y_err, self.pool)
+            labels = labels if self.names.has_columns else labels[:, 0]
+            return over_sizes(found, np.array([share for share, _ in parts]), labels, self.seeds[: len(parts)])
+        errors, posterior = taken, self.for_predictions()
+        sampler: FunctionSampler = make(posterior, self.n_features, *n_draws, self.seeds, self.pool)
         moments, drawn = self._sampled(x, errors, sampler, posterior, keep)
         shift, scale, own = self.y_scaler.shift, self.y_scaler.scale, self._f_outputs
         mean, draws = moments[0][:, own] * scale + shift, None if drawn is None else drawn[..., own] * scale + shift
@@ -427,7 +486,12 @@ class FittedModel:
             The `TrueInputs`.
 
         """
-        taken, n_theta = times(errors, self.settings.x_err_factor), n_theta or self.settings.n_theta
+        if self.sizes is not None and self.sizes.nodes:
+            raise ValueError(
+                "x_err: true inputs are found for errors of a known size. Fit the model again with the size that was "
+                "learned, the stated errors times x_err_scale_.factor."
+            )
+        taken, n_theta = times(errors, self.factor), n_theta or self.settings.n_theta
         posterior = self._in_double  # rows alone and together then have the same answers
         like, units = posterior.parameters[0], (self.x_scaler.shift, self.x_scaler.scale)
         likelihood = self.likelihood.to(like.device, torch.float64)
@@ -461,12 +525,19 @@ class FittedModel:
     def _taken(self, errors: Errors, n_draws: tuple[int, int] | None) -> tuple[Errors, int, int]:
         """The errors of x that a prediction takes, the number of thetas per network, and of zetas per block."""
         n_theta, n_zeta = n_draws or (self.settings.n_theta, zetas_per_block(self.settings.n_zeta))
-        taken = times(errors, self.settings.x_err_factor)
+        taken = times(errors, self.factor)
         return taken, n_theta, n_zeta if taken.any() else 1
 
     def draw_zeta(self, x: Array, errors: Errors, n_draws: int, random: np.random.Generator) -> Array:
         """Draw true inputs given the measured ones, in the units of X: `n_draws x rows x n_x`."""
-        taken = times(errors, self.settings.x_err_factor)
+        parts = self.parts
+        if len(parts) > 1:
+            chosen = random.choice(len(parts), n_draws, p=[share for share, _ in parts])
+            found = np.empty((n_draws, *x.shape))
+            for place, (_, part) in enumerate(parts):
+                found[chosen == place] = part.draw_zeta(x, errors, int(np.sum(chosen == place)), random)
+            return found
+        taken = times(errors, self.factor)
         zeta = checked_zetas(self._prior, x, taken)
         noise = random.standard_normal((len(x), n_draws, zeta.n_base))
         drawn: Array = zeta.draw(torch.from_numpy(noise)).transpose(0, 1).numpy()

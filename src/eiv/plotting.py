@@ -6,7 +6,7 @@ import contextlib
 import io
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -111,4 +111,36 @@ def budget_figure(
             axes.axvline(0, color="black", linewidth=0.8)
         panels[0].set_yticks(range(len(rows)), rows)
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
+    return figure
+
+
+def sensitivity_figure(lines: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
+    """What another size of errors does, in four panels against the factor: one line for each choice of columns."""
+    panels = {
+        "moved": "change of the prediction, in u",
+        "u_ratio": "u over that as stated",
+        "coverage": "labels in their 95 % interval",
+        "density_gain": "log density of a label, gain in nats",
+    }
+    with styled():
+        figure, axes = new_figure(2, 2, (7.2, 5.2), sharex=True)
+        for panel, (name, label) in zip(axes.flat, panels.items(), strict=True):
+            for place, (column, rows) in enumerate(lines.items()):
+                colour = "black" if not place else FEATURES[(place - 1) % len(FEATURES)]
+                look = {"color": colour, "marker": "osD^v<>"[place % 7], "markersize": 4, "label": column}
+                x, y = [row["factor"] for row in rows], [row[name] for row in rows]
+                error = [2 * row["density_error"] for row in rows] if name == "density_gain" else None
+                panel.errorbar(x, y, yerr=error, linewidth=1.2, **look)
+            panel.axhline({"coverage": 0.95, "u_ratio": 1.0}.get(name, 0.0), color="#999999", linewidth=0.8)
+            panel.set(ylabel=label)
+        ticks = sorted({row["factor"] for rows in lines.values() for row in rows})
+        if ticks[0] > 0:
+            axes[0, 0].set_xscale("log")
+        axes[1, 0].minorticks_off()
+        for panel in axes[1]:
+            panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+            panel.minorticks_off()
+            panel.set(xlabel="factor of the stated errors")
+        title = "errors of" if len(lines) > 1 else None
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper", frameon=False, title=title)
     return figure

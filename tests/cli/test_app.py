@@ -23,7 +23,7 @@ def test_version(run):
 def test_help_names_every_command(run):
     status, out, _ = run("--help")
     assert status == 0
-    for command in ("fit", "predict", "explain", "report", "info", "reproduce", "datasets", "study"):
+    for command in ("fit", "predict", "explain", "report", "sensitivity", "info", "reproduce", "datasets", "study"):
         assert f"│ {command} " in out
 
 
@@ -50,7 +50,10 @@ LARGE_SEED = "--seed must be a whole number from 0 to 4,294,967,295, got 4294967
         (["reproduce", "--profile", "slow"], "profile must be one of quick, full"),
         (["reproduce", "--only", "boston"], "'boston'"),
         (["reproduce", "--networks", "0"], "at least 1"),
-        (["report", "."], "holds no results: none of networks.csv, coverage.csv, posteriors.csv, tables.csv"),
+        (
+            ["report", "."],
+            "holds no results: none of networks.csv, coverage.csv, posteriors.csv, tables.csv, errors.csv",
+        ),
         (["report", "nowhere"], "There is no model file and no folder nowhere"),
         (["reproduce", "--seed", "-1"], "equal to 0"),
         (["reproduce", "--seed", "4294967296"], f"error: {LARGE_SEED}"),

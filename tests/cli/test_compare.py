@@ -86,7 +86,6 @@ def test_results_of_another_table_are_not_mixed_in(folder, run):
     ("options", "words"),
     [
         ((), "--target is missing"),
-        (("--target", "id"), "'id' holds classes; eiv compare is for numbers"),
         ((*TABLE, "--methods", "odr"), "methods must be among 'eiv', "),
         ((*TABLE, "--folds", "90"), "--folds 90: there are 80 rows or groups"),
     ],
@@ -96,3 +95,10 @@ def test_what_is_wrong_is_one_sentence(folder, run, options, words):
     assert status == 2
     assert words in " ".join(err.split())
     assert not Path("compare").exists()
+
+
+def test_classes_are_refused(folder, run):
+    rows().assign(kind=["good", "bad"] * 40).to_csv("k.csv", index=False)
+    status, _, err = run("compare", "k.csv", "--target", "kind", "--drop", "id")
+    assert status == 2
+    assert "'kind' holds classes; eiv compare is for numbers" in " ".join(err.split())

@@ -402,7 +402,7 @@ def test_errors_that_the_labels_contradict_are_taken_as_less(factor):
 
 
 def test_splits_of_a_table_are_warned_about_once(monkeypatch):
-    monkeypatch.setattr(choosing, "evidence_with", lambda spec, table: 100.0)
+    monkeypatch.setattr(choosing, "_evidence", lambda spec, table, factors: dict.fromkeys(factors, 100.0))
     X, y, _, _ = table(60, 2)
     model = EiVRegressor(0.4, **COSINE | {"hidden_units": 16}, x_err_factor=1.0)
     with pytest.warns(SuspiciousErrorWarning, match="contradict the errors of X") as caught:

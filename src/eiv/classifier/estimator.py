@@ -387,7 +387,12 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         weights = v.check_weights(sample_weight, len(x))
         counted = counting(weights)
         columns, classes = one_column_per_class(labels[counted])
-        found, names = self._readings_at_fit(x, X_err, weights, units)
+        found, names, size_prior = self._readings_at_fit(x, X_err, weights, units)
+        if size_prior is not None:
+            raise ValueError(
+                "x_err: the size of errors is learned from labels that are numbers only (eiv.EiVRegressor). For "
+                "classes, state the errors without eiv.estimated."
+            )
         names = replace(names, has_columns=True, classes=classes)
         return Table(found.x, found.errors, columns, names=names, weights=above_zero(weights), laws=found.laws)
 

@@ -25,6 +25,7 @@ try:
         predict,
         report,
         reproduce,
+        sensitivity,
         study,
     )
     from eiv.cli.app import app, complain, end_undisturbed, ending_signals, replace_unknown_characters, show_warning

@@ -212,6 +212,7 @@ _ALWAYS = {  # the scores that every network has, and the values that every poin
     ),
     "posteriors.csv": ("rmse", "label_coverage_total", "nll", "crps", "interval_score", "y_noise"),
     "tables.csv": ("rmse", "crps", "labels_0.95", "training_s", "prediction_s"),
+    "errors.csv": ("truth_0.95", "labels_0.95", "rmse_ratio", "clean_rmse", "y_noise_ratio", "size_ratio", "size_std"),
 }
 _OF_SIMULATED = ("rmse_truth", "truth_coverage")
 
@@ -241,17 +242,25 @@ def _of_tables(folder: Path, out: Path | None) -> Path:
     return write_tables_page(folder, out)
 
 
+def _of_errors(folder: Path, out: Path | None) -> Path:
+    from eiv.experiments.studies.errors_page import write_errors_page  # noqa: PLC0415
+
+    return write_errors_page(folder, out)
+
+
 _PAGES = {
     "networks.csv": _of_reproduction,
     "coverage.csv": _of_coverage,
     "posteriors.csv": _of_posteriors,
     "tables.csv": _of_tables,
+    "errors.csv": _of_errors,
 }
 _UNITS = {  # the table with one row per unit, and the columns that identify a unit
     "networks.csv": ("stacks.csv", ["dataset", "method"]),
     "coverage.csv": ("coverage_units.csv", ["problem", "zeta", "method"]),
     "posteriors.csv": ("posteriors_units.csv", ["dataset", "method", "family"]),
     "tables.csv": ("tables_units.csv", ["problem", "method"]),
+    "errors.csv": ("errors_units.csv", ["problem", "zeta", "stated", "method", "realisation"]),
 }
 
 

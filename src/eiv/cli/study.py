@@ -159,6 +159,36 @@ def tables(
         _show_page(write_tables_page(out), out)
 
 
+@study.command("errors")
+def wrong_errors(
+    out: Annotated[Path, typer.Option(help="Folder for the results; a killed run continues there.")] = Path("errors"),
+    realisations: Annotated[int, typer.Option(min=1, help="Data sets to draw per problem.")] = 2,
+    rows: Annotated[int, typer.Option(min=50, help="Rows of each data set.")] = 300,
+    problems: Annotated[str, typer.Option(metavar="NAME,...", help="These problems only.")] = "",
+    device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of data and networks.")] = 0,
+    restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
+) -> None:
+    """What errors of X of the wrong size cost on the simulated sets, and what learning their size gives back."""
+    needs("eiv study", "jinja2", "matplotlib", extra="report")
+    with resumable(out):
+        check_seed(seed)
+        from eiv.experiments.runs import RunOptions  # noqa: PLC0415  (slow to import)
+        from eiv.experiments.studies.errors import study_errors  # noqa: PLC0415
+        from eiv.experiments.studies.errors_page import write_errors_page  # noqa: PLC0415
+
+        table = study_errors(
+            out,
+            n_realisations=realisations,
+            n_rows=rows,
+            problems=_names(problems),
+            seed=seed,
+            options=RunOptions(device, restart=restart, console=errors),
+        )
+        _show_errors(table)
+        _show_page(write_errors_page(out), out)
+
+
 def _range(text: str) -> range:
     """Seeds A to B - 1, from a text A:B."""
     first, _, last = text.partition(":")
@@ -211,4 +241,17 @@ def _show_tables(table: pd.DataFrame) -> None:
     shown = small_table(content.caption, ["method"], _TABLE_HEADINGS.values())
     for row in content.rows:
         shown.add_row(row[0].text, *(row[i].text for i in chosen))
+    console.print(shown)
+
+
+def _show_errors(table: pd.DataFrame) -> None:
+    """Show the means of the methods for each stated size, as on the page."""
+    from eiv.experiments.studies.errors_page import overview  # noqa: PLC0415
+
+    content = overview(table)
+    headings = ["truth", "labels", "RMSE /\nlimit", "error\nof f", "σ_y /\ntrue"]
+    shown = small_table("Means over problems and data sets", ["method"], ["stated /\ntrue", *headings])
+    for row in content.rows:
+        numbers = [cell.text.partition(" ±")[0] for cell in row[2:]]
+        shown.add_row(row[1].text, row[0].text, *numbers)
     console.print(shown)

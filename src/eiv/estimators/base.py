@@ -18,7 +18,7 @@ from eiv.engine.ambient import own_defaults
 from eiv.engine.products import check_precision
 from eiv.estimators.carried import inputs_at_predict
 from eiv.estimators.population import Population, for_population
-from eiv.inputs import FlatPrior, InputPrior, RelativeError
+from eiv.inputs import EstimatedError, FlatPrior, InputPrior, LearnedSizes, RelativeError, SizePrior
 from eiv.inputs.columns import ErrorColumns
 from eiv.inputs.errors import standard_deviations, times
 from eiv.inputs.mixed import Errors, MixedErrors
@@ -183,6 +183,11 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         return self._fitted.settings.x_err_factor
 
     @property
+    def x_err_scale_(self) -> LearnedSizes | None:
+        """What was learned of the size of the errors; None where they were stated as known."""
+        return self._fitted.sizes
+
+    @property
     def x_err_median_(self) -> Array:
         """The median error of each feature in the training rows."""
         return self._fitted.record.x_err_median
@@ -302,16 +307,18 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         units: Sequence[str | None] | None,
         *,
         is_part: bool = False,
-    ) -> tuple[Readings, Names]:
-        """The features of the training rows that count, without NaN, their errors, and the names of the features.
+    ) -> tuple[Readings, Names, SizePrior | None]:
+        """The features of the training rows that count, without NaN, their errors and names, and what is open of sizes.
 
         `table` and `units` have columns that hold errors, too. Whether errors are plausible is checked once, on the
         whole table.
         """
         names = getattr(self, "feature_names_in_", None)
+        size_of, x_err = self.x_err if X_err is None else X_err, _known(self.x_err)
+        X_err = _known(X_err)
         x, features = table, None if names is None else tuple(map(str, names))
-        name, given = ("x_err", 0.0 if self.x_err is None else self.x_err) if X_err is None else ("X_err", X_err)
-        columns = ErrorColumns.of(self.x_err, names)
+        name, given = ("x_err", 0.0 if x_err is None else x_err) if X_err is None else ("X_err", X_err)
+        columns = ErrorColumns.of(x_err, names)
         if columns is not None:
             (x, in_columns), features = columns.split(table), columns.features
             given = in_columns if X_err is None else X_err
@@ -323,16 +330,28 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         found = Readings.of(name, given, x, features, spread=spread, by_row=by_row).take(counted)
         found = found.without_gaps(self.missing or "refuse", spread, middle, features)
         v.check_spread("X", found.x, features)
+        size_prior = self._size_prior(size_of, x.shape[1], features)
         if not is_part:
-            name, taken = self._taken(name, found.errors)
+            name, taken = self._taken(name, found.errors, size_prior)
             classical = self.error_model == "classical"
             check_plausible(name, found.x, taken, features, classical=classical, constant_left_out=self.standardise)
-            stated = X_err if X_err is not None or columns is not None else self.x_err
+            stated = X_err if X_err is not None or columns is not None else x_err
             if self.standardise and stated is not None and not isinstance(stated, RelativeError):
                 warn_of_scaled(name, found.x, standard_deviations(found.errors), features)
         if units is not None and columns is not None:
             units = [unit for name, unit in zip(columns.columns, units, strict=True) if name in columns.features]
-        return found, Names(features, error_columns=columns, units=None if units is None else tuple(units))
+        own = Names(features, error_columns=columns, units=None if units is None else tuple(units))
+        return found, own, size_prior
+
+    def _size_prior(self, stated: Any, n_features: int, features: Sequence[str] | None) -> SizePrior | None:
+        """What is believed of the size of the errors where that is to be learned; else None."""
+        if not isinstance(stated, EstimatedError):
+            return None
+        if self.x_err_factor not in (None, "auto"):
+            raise ValueError(
+                f"x_err_factor must be left out where the size of the errors is learned, got {self.x_err_factor!r}."
+            )
+        return stated.size_prior(n_features, features)
 
     def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Errors, Any]:
         """New rows, their errors, and their labels."""
@@ -373,8 +392,10 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
         fitted = self.model_.arguments
         return {name: value for name, value in self.get_params(deep=False).items() if value is not fitted.get(name)}
 
-    def _taken(self, name: str, errors: Errors) -> tuple[str, Errors]:
-        """The errors that the fit takes as those of X, and what to call them."""
+    def _taken(self, name: str, errors: Errors, size_prior: SizePrior | None) -> tuple[str, Errors]:
+        """The errors that the fit takes as those of X, and what to call them; the least likely ones of unknown size."""
+        if size_prior is not None:
+            return f"{name} at the small end of its sizes", times(errors, np.exp(size_prior.mean - 2 * size_prior.std))
         factor = settings_for(self._arguments, n_rows=1).x_err_factor
         if factor == 1:
             return name, errors
@@ -410,6 +431,11 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
                 f"missing='integrate' needs an input_prior that says where true values lie, such as 'mixture'; {why}."
             )
         check_precision(self.precision, device_of(self.device), DTYPES[self.dtype])
+
+
+def _known(errors: Any) -> Any:
+    """The stated errors, without what is said of their size."""
+    return errors.error if isinstance(errors, EstimatedError) else errors
 
 
 def counting(weights: Array | None) -> NDArray[np.intp] | slice:

@@ -29,6 +29,7 @@ from eiv.inputs.priors import FlatPrior, InputPrior, NormalPrior
 from eiv.inputs.repeats import Repeats, errors_from_repeats
 from eiv.inputs.rounding import LostPrecisionWarning
 from eiv.inputs.rows import Rows
+from eiv.inputs.sizes import EstimatedError, LearnedSizes, SizeNode, SizePrior, estimated
 from eiv.inputs.zeta import ZetaMixture, ZetaNormal, ZetaPosterior, ZetaTable
 
 __all__ = [
@@ -38,9 +39,11 @@ __all__ = [
     "PRIOR_KINDS",
     "ZETA_DRAWS",
     "ErrorLaw",
+    "EstimatedError",
     "FlatPrior",
     "InputPrior",
     "LearnedPrior",
+    "LearnedSizes",
     "LostPrecisionWarning",
     "MixedErrors",
     "MixturePrior",
@@ -48,6 +51,8 @@ __all__ = [
     "RelativeError",
     "Repeats",
     "Rows",
+    "SizeNode",
+    "SizePrior",
     "SuspiciousErrorWarning",
     "TrainingCloud",
     "ZetaDraws",
@@ -57,6 +62,7 @@ __all__ = [
     "ZetaTable",
     "censored",
     "errors_from_repeats",
+    "estimated",
     "growing",
     "law_from_pairs",
     "law_from_repeats",

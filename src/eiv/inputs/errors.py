@@ -135,20 +135,24 @@ def named_errors(name: str, x_err: Any, feature_names: Sequence[str] | None) -> 
 
 
 @overload
-def times(x_err: Array, factor: float) -> Array: ...
+def times(x_err: Array, factor: float | Array) -> Array: ...
 @overload
-def times(x_err: Errors, factor: float) -> Errors: ...
-def times(x_err: Errors, factor: float) -> Errors:
-    """Errors `factor` times as large, in the same form of `check_x_err`, or with the same laws.
+def times(x_err: Errors, factor: float | Array) -> Errors: ...
+def times(x_err: Errors, factor: float | Array) -> Errors:
+    """Errors `factor` times as large, one number or one per feature, in the same form, or with the same laws.
 
     Examples:
         >>> times(np.array([[0.1, 0.2]]), 2.0)
         array([[0.2, 0.4]])
+        >>> times(np.array([[0.1, 0.2]]), np.array([1.0, 3.0])).round(3)
+        array([[0.1, 0.6]])
 
     """
     if isinstance(x_err, MixedErrors):
         return x_err.times(factor)
-    return x_err * (factor if x_err.ndim == 2 else factor**2)
+    if x_err.ndim == 2:
+        return x_err * factor
+    return x_err * (factor**2 if isinstance(factor, float | int) else factor[:, None] * factor)
 
 
 def standard_deviations(x_err: Errors) -> Array:

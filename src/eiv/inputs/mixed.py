@@ -99,9 +99,10 @@ class MixedErrors:
         arrays = [self.std, *(part for each in self.parts if each is not None for part in each)]
         return b"".join(np.ascontiguousarray(part).tobytes() for part in arrays)
 
-    def times(self, factor: float) -> MixedErrors:
-        """Errors `factor` times as large; what is missing stays so."""
-        parts = tuple(None if each is None else each.times(factor) for each in self.parts)
+    def times(self, factor: float | Array) -> MixedErrors:
+        """Errors `factor` times as large, one number or one per feature; what is missing stays so."""
+        own = np.broadcast_to(factor, len(self.parts)).tolist()
+        parts = tuple(None if each is None else each.times(by) for each, by in zip(self.parts, own, strict=True))
         found = replace(self, std=self.std * factor, parts=parts)
         if self.missing is None:
             return found

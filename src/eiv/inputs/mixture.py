@@ -50,6 +50,15 @@ class MixturePrior:
         scales = covariance.sqrt() if covariance.ndim == mean.ndim else square_root(covariance)
         return ZetaMixture.of(weights.log() + log_density, mean, scales)
 
+    def log_density(self, x: Tensor, x_err: Tensor) -> Tensor:
+        r"""The logarithm of the density of `x`, `rows`, which scatters by the prior and by its errors.
+
+        .. math:: \log \sum_k \alpha_k\, \mathcal{N}(x | m_k, V_k + S) - \log \sum_k \alpha_k
+        """
+        weights, means, covariances = self.components(x)
+        log_density, _, _ = component_posteriors(x, x_err, means, covariances)
+        return (weights.log().log_softmax(0) + log_density).logsumexp(-1)
+
     def distances(self, x: Tensor, x_err: Tensor) -> tuple[Tensor, Tensor]:
         """The weights q of the components given `x`, `rows x K`, and how far x lies from each: `squared_distances`."""
         weights, means, covariances = self.components(x)

@@ -57,6 +57,10 @@ class FlatPrior:
         """The prior as a mixture of one component: weights, means `1 x n_x` and variances `1 x n_x`, infinite."""
         return torch.ones_like(x[0, :1]), torch.zeros_like(x[:1]), torch.full_like(x[:1], torch.inf)
 
+    def log_density(self, x: Tensor, x_err: Tensor) -> Tensor:
+        """The logarithm of the density of x, `rows`, but for a constant: the same everywhere, whatever the errors."""
+        return torch.zeros_like(x[:, 0])
+
 
 @dataclass(frozen=True)
 class NormalPrior:
@@ -98,6 +102,15 @@ class NormalPrior:
             raise ValueError(f"NormalPrior: std must be above zero, got {self.std!r}.")
         one = torch.ones_like(x[:1])
         return one[0, :1], one * mean, one * std.square()
+
+    def log_density(self, x: Tensor, x_err: Tensor) -> Tensor:
+        """The logarithm of the density of `x`, `rows`, which scatters by lambda_zeta and its errors."""
+        mean, std = (self._like(*each, x).expand_as(x[0]) for each in (("mean", self.mean), ("std", self.std)))
+        errors = x_err.square().diag_embed() if x_err.ndim == 2 else x_err
+        own = torch.isfinite(std)  # the density is the same everywhere along the others
+        root = torch.linalg.cholesky(errors[:, own][:, :, own] + std[own].square().diag_embed())
+        found: Tensor = torch.distributions.MultivariateNormal(mean[own], scale_tril=root).log_prob(x[:, own])
+        return found
 
     @staticmethod
     def _like(name: str, value: ArrayLike, x: Tensor) -> Tensor:

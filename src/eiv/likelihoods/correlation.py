@@ -85,7 +85,8 @@ def _second_moments(residuals: Tensor, rows: Outputs, covariance: Tensor) -> Ten
     if rows.y_err is not None:
         gain = torch.cholesky_solve(covariance.unsqueeze(1).expand_as(of_rows), root).mT
         moments = covariance.unsqueeze(1) - gain @ covariance.unsqueeze(1) + gain @ moments @ gain.mT
-    return row_mean(moments, rows.counts)
+    found: Tensor = row_mean(moments, rows.counts)
+    return (found + found.mT) / 2  # else rounding makes it less symmetric from step to step
 
 
 def _correlations(moments: Tensor) -> Tensor:

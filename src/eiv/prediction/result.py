@@ -81,6 +81,8 @@ class Prediction:
             error considered (see `eiv.inputs.TrainingCloud`). None where the model does not know its training rows, as
             from a file of an earlier version.
         unlike_below: the likeness below which a row is `unlike` the training rows.
+        of_size: the part of `epistemic` that is there because the size of the errors of X is not known exactly; its
+            square is a part of that of `epistemic`. None where the size was not learned (`eiv.estimated`).
 
     Examples:
         >>> import numpy as np
@@ -111,6 +113,7 @@ class Prediction:
     labels: Labels | None = None
     likeness: Array | None = None
     unlike_below: float | None = None
+    of_size: Array | None = None
 
     @property
     def unlike(self) -> NDArray[np.bool_] | None:
@@ -209,6 +212,7 @@ class Prediction:
             labels=None if self.labels is None else self.labels[rows],
             likeness=None if self.likeness is None else self.likeness[rows],
             unlike_below=self.unlike_below,
+            of_size=None if self.of_size is None else self.of_size[rows],
         )
 
     def __repr__(self) -> str:
@@ -309,7 +313,8 @@ class Prediction:
 
         `low` and `high` are the ends of the interval of f(zeta), or `of="label"` of a measured y.
 
-        Several outputs stand side by side under their names. Where they are known, `likeness` and `unlike` come last;
+        Several outputs stand side by side under their names. `of_size` stands behind `epistemic`, of which it is a
+        part, where the size of the errors of X was learned. Where they are known, `likeness` and `unlike` come last;
         with several outputs, which share them, under an empty name.
 
         Examples:
@@ -321,7 +326,8 @@ class Prediction:
         import pandas as pd  # noqa: PLC0415
 
         low, high = self.interval(level, of)
-        parts = {name: getattr(self, name) for name in ("mean", "std", "epistemic", "aleatoric", "noise", "total")}
+        names = ["mean", "std", "epistemic", "of_size", "aleatoric", "noise", "total"]
+        parts = {name: value for name in names if (value := getattr(self, name)) is not None}
         columns = {name: self._columns(value) for name, value in (parts | {"low": low, "high": high}).items()}
         of_rows = {} if self.unlike is None else {"likeness": self.likeness, "unlike": self.unlike}
         if self.mean.ndim == 1:

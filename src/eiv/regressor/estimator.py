@@ -22,6 +22,7 @@ from eiv.estimators.carried import inputs_at_fit, labels_of
 from eiv.estimators.population import Population, for_population, warn_of_unlike
 from eiv.inputs import InputPrior, LearnedPrior
 from eiv.inputs.plausible import check_plausible_labels, warn_of_scaled
+from eiv.inputs.sizes import EstimatedError
 from eiv.inputs.stated import StatedErrors
 from eiv.io.measured import errors_in_units
 from eiv.likelihoods import Likelihood, NoiseRule
@@ -50,7 +51,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
     Args:
         x_err: the error of X that holds for all rows, in the units of X: a standard deviation, one per feature, or
             those by name (a mapping or a pandas Series); 0 for exact columns; a covariance `n_x x n_x`; or
-            `eiv.relative(0.05)`, a share of each column's spread. A law such as `eiv.rectangular(0.7)`, or the text of
+            `eiv.relative(0.05)`, a share of each column's spread; or `eiv.estimated(0.3, dof=8)`, an error whose size
+            is itself an estimate and is learned. A law such as `eiv.rectangular(0.7)`, or the text of
             a data sheet such as "±0.7", for all columns or for each; `docs/errors.md` lists them. A mapping may name a
             column of X that holds the errors of each row instead, `{"a": "a_err", "b": 0.1}`; such a column is no
             feature. What a mapping leaves out is exact. None for exact inputs: the model without Errors-in-Variables.
@@ -131,6 +133,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         x_err_: `n_x`, or a covariance `n_x x n_x`, the error that prediction takes where none is given; None after a
             fit with per-row errors.
         x_err_factor_: what stated errors are multiplied by; 1 unless `x_err_factor` or the labels said otherwise.
+        x_err_scale_: what was learned of the size of the errors, an `eiv.inputs.LearnedSizes` with a factor and its
+            relative uncertainty for each column; None where they were stated as known.
         x_quantiles_: `5 x n_x`, the least value of each feature in the training rows, its 5 %, 50 % and 95 % quantiles
             and its greatest value.
         x_err_median_: `n_x`, the median error of each feature in the training rows.
@@ -162,7 +166,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
 
     def __init__(  # noqa: PLR0913  (an estimator)
         self,
-        x_err: StatedErrors = None,
+        x_err: StatedErrors | EstimatedError = None,
         *,
         recipe: Literal["default", "paper"] = "default",
         error_model: Literal["classical", "berkson"] = "classical",
@@ -239,7 +243,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
                 `rows x n_x x n_x`. A table is matched by its column names, and its row labels must be those of X. A
                 covariance of all rows is best given as `1 x n_x x n_x`: `n_x x n_x` is refused where there are as many
                 rows as features and both could be meant. Laws and texts are given for all columns, or by a list or
-                mapping with one for each, beside numbers or one value per row.
+                mapping with one for each, beside numbers or one value per row. `eiv.estimated(...)` of numbers where
+                their size is to be learned.
             y_err: the known part of the error of y, a standard deviation for each row (`rows` or `rows x n_y`), each of
                 several outputs, or all. A pandas table, or a mapping or Series with a value for each output, is matched
                 by the column names of y; row labels must be those of X. `y_noise_` is what comes on top of it.
@@ -474,13 +479,13 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             raise ValueError(f"y is constant{which if labels.shape[1] > 1 else ''}: there is nothing to fit.")
         v.check_spread("y", labels, output_names)
         y_errors = None if y_err is None else v.check_y_err(y_err, outputs.shape, output_names)[counted]
-        found, names = self._readings_at_fit(x, X_err, weights, units, is_part=is_part)
+        found, names, size_prior = self._readings_at_fit(x, X_err, weights, units, is_part=is_part)
         if y_errors is not None and not is_part:
             check_plausible_labels(labels, y_errors, output_names)
             if self.standardise:
                 warn_of_scaled("y_err", labels, y_errors, output_names)
         names = replace(names, outputs=output_names, has_columns=has_columns, output_units=output_units)
-        return Table(found.x, found.errors, labels, y_errors, names, above_zero(weights), found.laws)
+        return Table(found.x, found.errors, labels, y_errors, names, above_zero(weights), found.laws, size_prior)
 
     def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, Array | None]:
         """Labels, `rows x n_y`, NaN in rows without one, and their known errors."""

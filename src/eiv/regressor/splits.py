@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils import _safe_indexing
 
 from eiv import validation as v
 from eiv.engine.ambient import own_defaults
+from eiv.inputs import EstimatedError
 from eiv.regressor.estimator import EiVRegressor
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Table
@@ -113,6 +115,8 @@ def _of_splits(
             )
         rows = np.asarray(split)
         errors = whole.x_err[rows] if per_row else X_err
+        if per_row and isinstance(X_err, EstimatedError):
+            errors = replace(X_err, error=errors)
         y_errors, counts = (None if part is None else part[rows] for part in (whole.y_err, weights))
         own = clone(model).set_params(random_state=int(random.randint(2**31)))
         some_x, some_y = _rows_of(X, rows), _rows_of(y, rows)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from eiv import validation as v
+from eiv.inputs import LearnedSizes
 from eiv.report.words import factor_sentence
 from eiv.training.settings import RECIPES
 
@@ -84,7 +87,13 @@ def _chosen(training: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def words_on_factor(header: Mapping[str, Any]) -> str:
-    """That stated errors of X are not taken as they are, and why; empty where they are."""
+    """That stated errors of X are not taken as they are, and why; empty where they are.
+
+    Where their size was learned, what was found.
+    """
+    if (sizes := header.get("sizes")) is not None:  # older files have none
+        factor, std, prior_std = (np.array(sizes[name], dtype=float) for name in ("factor", "std", "prior_std"))
+        return " ".join(LearnedSizes(factor, std, prior_std).words(header["features"]["names"]))
     factor = header["settings"].get("x_err_factor", 1.0)
     v.check("x_err_factor", factor, v.real(0))
     return factor_sentence(factor, header["changed_since_fit"].get("x_err_factor", factor))

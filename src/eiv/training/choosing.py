@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -15,8 +15,10 @@ from eiv.engine.workers import run_tasks
 from eiv.inputs.plausible import SuspiciousErrorWarning
 from eiv.model import FittedModel
 from eiv.scaling import mean_and_spread
-from eiv.training.fitting import Spec, Table, device_of, evidence_with, fit_stack
+from eiv.training.fitting import Spec, Table, Trial, device_of, fit_stack
+from eiv.training.progress import Progress, part_of
 from eiv.training.settings import AUTO, settings_for
+from eiv.training.sizes import check_can_learn, fit_with_sizes
 
 _MOST_ROWS = 3000  # that cosines learn from; of a larger table they are taken where they do better than layers
 _MOST_EXACT = 10_000  # the same where errors are ignored: a row then has one node instead of 16 or more
@@ -29,19 +31,23 @@ _FEWEST_COMPARED = 60  # rows, so that 20 are held out at a time
 _FACTORS, _BETWEEN = (0.5, 0.0), (0.25,)  # of the stated errors, that they are compared with; and if these do better
 
 Array = NDArray[np.float64]
-Progress = Callable[[float], None] | None
 
 
 def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Progress = None) -> list[FittedModel]:
     """Fit models of one kind, on as many rows each, and choose what their arguments leave open."""
     if specs[0].arguments.get("likelihood") == AUTO:
-        parts = [_part(on_progress, i, len(specs)) for i in range(len(specs))]
+        parts = [part_of(on_progress, i, len(specs)) for i in range(len(specs))]
         return [_with_best_likelihood(*each) for each in zip(specs, tables, parts, strict=True)]
     n_noisy = max(table.n_noisy for table in tables)
-    if settings_for(specs[0].arguments, len(tables[0].x), n_noisy).network != "cosine":
+    settings = settings_for(specs[0].arguments, len(tables[0].x), n_noisy)
+    if tables[0].size_prior is not None:
+        check_can_learn(settings, tables[0])
+        parts = [part_of(on_progress, i, len(specs)) for i in range(len(specs))]
+        return [fit_with_sizes(*each) for each in zip(specs, tables, parts, strict=True)]
+    if settings.network != "cosine":
         return fit_stack(specs, tables, on_progress)
     if specs[0].arguments.get("network") in (None, "auto") and len(tables[0].x) > _MOST_ROWS:
-        parts = [_part(on_progress, i, len(specs)) for i in range(len(specs))]
+        parts = [part_of(on_progress, i, len(specs)) for i in range(len(specs))]
         found_by_trial = [_by_trial(*each) for each in zip(specs, tables, parts, strict=True)]
         if on_progress is not None:
             on_progress(1.0)  # where no third network was asked for
@@ -60,13 +66,13 @@ def _with_best_likelihood(spec: Spec, table: Table, on_progress: Progress) -> Fi
     """
     words, best = "normal noise, since there are too few rows to compare it with others", "normal"
     if len(table.x) >= _FEWEST_COMPARED:
-        plain, *others = (_of_folds(spec, table, name, _part(on_progress, i, 4)) for i, name in enumerate(_COMPARED))
+        plain, *others = (_of_folds(spec, table, name, part_of(on_progress, i, 4)) for i, name in enumerate(_COMPARED))
         gains = {name: score.gain_over(plain) for name, score in zip(_COMPARED[1:], others, strict=True)}
         clear = {name: gain for name, (gain, error) in gains.items() if gain - _SURE * error > _CLEARLY}
         best = max(clear, key=lambda name: clear[name], default="normal")
         listed = ", ".join(f"{name} {gain:+.3f} ± {error:.3f}" for name, (gain, error) in gains.items())
         words = f"{best}, by the log density of held-out labels against normal noise, in nats per label: {listed}"
-    (model,) = fit_models([spec.given(likelihood=best)], [table], _part(on_progress, 3, 4))
+    (model,) = fit_models([spec.given(likelihood=best)], [table], part_of(on_progress, 3, 4))
     return replace(model, record=replace(model.record, likelihood_choice=words))
 
 
@@ -99,15 +105,15 @@ def _by_trial(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
     held_out, rest = table.take(order[:n_held_out]), order[n_held_out:]
     asked = spec.arguments.get("x_err_factor")
     n_rows = _MOST_EXACT if asked == 0 else _MOST_ROWS
-    (cosines,) = fit_models([spec.given(network="cosine")], [table.take(rest[:n_rows])], _part(on_progress, 0, 4))
+    (cosines,) = fit_models([spec.given(network="cosine")], [table.take(rest[:n_rows])], part_of(on_progress, 0, 4))
     factor = cosines.settings.x_err_factor
     if not factor and n_rows < min(_MOST_EXACT, len(rest)):
         decided = spec.given(network="cosine", x_err_factor=factor)
-        (cosines,) = fit_stack([decided], [table.take(rest[:_MOST_EXACT])], _part(on_progress, 1, 4))
+        (cosines,) = fit_stack([decided], [table.take(rest[:_MOST_EXACT])], part_of(on_progress, 1, 4))
 
     def layers(i: int, factor: float) -> FittedModel:
         decided = spec.given(network="paper", x_err_factor=factor)
-        return fit_stack([decided], [table.take(rest)], _part(on_progress, i, 4))[0]
+        return fit_stack([decided], [table.take(rest)], part_of(on_progress, i, 4))[0]
 
     best, score, other = cosines, _score(cosines, held_out), layers(2, factor)
     if (of_other := _score(other, held_out)).is_better(score):
@@ -143,11 +149,6 @@ class Score(NamedTuple):
         A density may rise because rare labels far off are hidden in wide intervals.
         """
         return self.gain_over(than)[0] > 0 and self.rmse <= _NO_FARTHER * than.rmse
-
-
-def _part(on_progress: Progress, i: int, n: int) -> Progress:
-    """A function that takes the progress of the i-th of n parts."""
-    return None if on_progress is None else lambda done: on_progress((i + done) / n)
 
 
 def _score(model: FittedModel, table: Table) -> Score:
@@ -199,6 +200,10 @@ def _warn(words: str) -> None:
 
 def _evidence(spec: Spec, table: Table, factors: Sequence[float]) -> dict[float, float]:
     """The logarithm of the density of the labels by what the errors of X are multiplied by."""
-    tasks = [partial(evidence_with, spec.given(x_err_factor=factor), table) for factor in factors]
+
+    def found(factor: float) -> float:
+        return Trial.of(spec.given(x_err_factor=factor), table).search.best().plain
+
+    tasks = [partial(found, factor) for factor in factors]
     device = device_of(spec.arguments["device"])
     return dict(zip(factors, run_tasks(tasks, device), strict=True))

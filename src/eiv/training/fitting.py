@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from eiv.inputs import (
     LearnedPrior,
     MixturePrior,
     Rows,
+    SizePrior,
     TrainingCloud,
     ZetaDraws,
     ZetaPosterior,
@@ -42,7 +43,7 @@ from eiv.posteriors import FAMILIES, WeightPosterior
 from eiv.posteriors.base import one_or_each
 from eiv.scaling import Scaler, mean_and_spread
 from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
-from eiv.training.evidence import MEMBERS, Fitted, evidence_of, fit_by_evidence, n_rounds
+from eiv.training.evidence import MEMBERS, Fitted, Found, KernelSearch, fit_by_evidence, n_rounds
 from eiv.training.loop import Schedule, TrainingResult, train
 from eiv.training.progress import Report, show_integration, training_progress
 from eiv.training.settings import DTYPES, Settings, settings_for
@@ -69,6 +70,7 @@ class Table:
         names: of features and outputs.
         weights: `rows`, above zero, how often each row counts; None where each counts once.
         laws: of the error of each feature in rows to come, where some have another law than the normal one.
+        size_prior: what is believed of the size of the errors of X, where that is to be learned.
 
     """
 
@@ -79,6 +81,7 @@ class Table:
     names: Names = field(default_factory=Names)
     weights: Array | None = None
     laws: tuple[ErrorLaw, ...] | None = None
+    size_prior: SizePrior | None = None
 
     @property
     def x_spread(self) -> Array:
@@ -114,9 +117,9 @@ class Table:
         """How many features have an error in some row."""
         return int(standard_deviations(self.x_err).any(0).sum())
 
-    def with_errors_times(self, factor: float) -> Table:
-        """The same rows with errors of X that are `factor` times as large."""
-        return self if factor == 1 else replace(self, x_err=times(self.x_err, factor))
+    def with_errors_times(self, factor: float | Array) -> Table:
+        """The same rows with errors of X that are `factor` times as large, one number or one per feature."""
+        return self if np.all(factor == 1) else replace(self, x_err=times(self.x_err, factor))
 
     def take(self, rows: NDArray[np.intp]) -> Table:
         """Some of the rows."""
@@ -227,11 +230,15 @@ class _Member:
 
 
 def fit_stack(
-    specs: Sequence[Spec], tables: Sequence[Table], on_progress: Callable[[float], None] | None = None
+    specs: Sequence[Spec],
+    tables: Sequence[Table],
+    on_progress: Callable[[float], None] | None = None,
+    near: Sequence[Found] = (),
 ) -> list[FittedModel]:
     """Fit models of one kind, on as many rows each, as one stack of networks.
 
-    They may differ in their rows, their seeds, and in what `_OWN` lists.
+    They may differ in their rows, their seeds, and in what `_OWN` lists. Networks of cosines may begin `near` kernels
+    that were found before, one for each model.
     """
     n_noisy = max(table.n_noisy for table in tables)
     chosen = [settings_for(spec.arguments, len(table.x), n_noisy) for spec, table in zip(specs, tables, strict=True)]
@@ -242,7 +249,7 @@ def fit_stack(
     members = [_Member.of(*parts) for parts in zip(specs, chosen, tables, priors, strict=True)]
     settings, device = chosen[0], members[0].rows.y.device
     if settings.network == "cosine":
-        return _fit_by_evidence(members, on_progress)
+        return _fit_by_evidence(members, on_progress, near or [None] * len(members))
     seeds = [seed for member in members for seed in member.seeds]
     rows = [member.rows for member in members for _ in member.seeds]
     likelihood = _likelihood(members)
@@ -286,17 +293,19 @@ def _kind(value: object) -> object:
     return value if isinstance(value, type) else type(value)
 
 
-def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], None] | None) -> list[FittedModel]:
+def _fit_by_evidence(
+    members: Sequence[_Member], on_progress: Callable[[float], None] | None, near: Sequence[Found | None]
+) -> list[FittedModel]:
     """Fit networks of cosines, one after another on a GPU, side by side on the cores of a CPU."""
     settings, device = members[0].settings, members[0].rows.y.device
     n_x, n_y = members[0].table.x.shape[1], members[0].table.y.shape[1]
     likelihood = _likelihood(members)
     y_scale = float(np.sqrt(np.mean(members[0].y_scaler.scale ** 2)))
 
-    def fit(member: _Member, seed: SeedSequence, place: int, report: Report | None) -> Fitted:
+    def fit(member: _Member, seed: SeedSequence, begin: Found | None, place: int, report: Report | None) -> Fitted:
         known = likelihood.state["y_noise"][place] if likelihood.is_fixed else None
         posterior = new_posterior(settings, n_x, n_y, [seed] * MEMBERS, device)
-        return fit_by_evidence(posterior, member.rows, _number(seed), known, reported(report), member.halves)
+        return fit_by_evidence(posterior, member.rows, _number(seed), known, reported(report), member.halves, begin)
 
     def reported(report: Report | None) -> Callable[[int, Tensor, Tensor], None]:
         def on_round(done: int, loss: Tensor, y_noise: Tensor) -> None:
@@ -305,7 +314,7 @@ def _fit_by_evidence(members: Sequence[_Member], on_progress: Callable[[float], 
 
         return on_round
 
-    pairs = [(member, seed) for member in members for seed in member.seeds]
+    pairs = [(member, seed, begin) for member, begin in zip(members, near, strict=True) for seed in member.seeds]
     n_steps = n_rounds(n_x, likelihood.is_fixed)
     with training_progress(n_steps, y_scale, settings.verbose, on_progress, "rounds") as report:
         tasks = [partial(fit, *pair, place, None if place else report) for place, pair in enumerate(pairs)]
@@ -334,14 +343,42 @@ def _side_by_side(courses: Sequence[Tensor]) -> Tensor:
     return torch.stack([torch.cat([each, each[-1:].expand(longest - len(each))]) for each in courses], dim=1)
 
 
-def evidence_with(spec: Spec, table: Table) -> float:
-    """The logarithm of the density of the labels under a network of cosines, as a fit keeps it in its record."""
-    settings = settings_for(spec.arguments, len(table.x), table.n_noisy)
-    (prior,) = _fitted_priors([settings], [table.with_errors_times(settings.x_err_factor)])
-    member = _Member.of(spec, settings, table, prior)
-    likelihood = _likelihood([member])
-    known = likelihood.state["y_noise"][0] if likelihood.is_fixed else None
-    return evidence_of(member.rows, settings.hidden_units, _number(member.seeds[0]), known)
+class Trial(NamedTuple):
+    """One size of the errors of X, to be tried by the density of x and y.
+
+    Attributes:
+        search: for the kernel of a network of cosines.
+        prior: of the true inputs, as it is found for these errors.
+        table: the rows, with errors of this size.
+
+    """
+
+    search: KernelSearch
+    prior: InputPrior
+    table: Table
+
+    @classmethod
+    def of(cls, spec: Spec, table: Table) -> Trial:
+        """The trial of a table."""
+        settings = settings_for(spec.arguments, len(table.x), table.n_noisy)
+        taken = table.with_errors_times(settings.x_err_factor)
+        (prior,) = _fitted_priors([settings], [taken])
+        member = _Member.of(spec, settings, table, prior)
+        likelihood = _likelihood([member])
+        known = likelihood.state["y_noise"][0] if likelihood.is_fixed else None
+        search = KernelSearch.of(member.rows, settings.hidden_units, _number(member.seeds[0]), known)
+        return cls(search, prior, taken)
+
+    @property
+    def log_density_of_x(self) -> float:
+        r"""The logarithm of the density of x in the rows of the search.
+
+        .. math:: \sum_i \log \int \pi(\zeta)\, \mathcal{N}(x_i | \zeta, S_i)\, \mathrm{d}\zeta
+        """
+        rows = self.search.rows.cpu().numpy()
+        some = self.table.take(rows)
+        found: Tensor = self.prior.log_density(torch.tensor(some.x), torch.tensor(some.x_err))  # type: ignore[attr-defined]
+        return float(found.sum() if some.weights is None else found @ torch.tensor(some.weights))
 
 
 def _number(seed: SeedSequence) -> int:

@@ -11,6 +11,14 @@ from torch import Tensor
 from eiv.extras import is_installed
 from eiv.likelihoods import Likelihood
 
+Progress = Callable[[float], None] | None
+"""Called with the share of the work that is done, or None."""
+
+
+def part_of(on_progress: Progress, i: int, n: int) -> Progress:
+    """A function that takes the progress of the i-th of n parts."""
+    return None if on_progress is None else lambda done: on_progress((i + done) / n)
+
 
 class Report(Protocol):
     """Called at the end of epochs with the loss of each network, `S`, and their likelihood."""

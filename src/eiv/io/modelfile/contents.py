@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import eiv
 from eiv import validation as v
 from eiv.engine.streams import network_seeds
-from eiv.inputs import ErrorLaw, MixturePrior, TrainingCloud
+from eiv.inputs import ErrorLaw, LearnedSizes, MixturePrior, SizeNode, TrainingCloud
 from eiv.inputs.columns import ErrorColumns
 from eiv.inputs.errors import check_x_err
 from eiv.inputs.stated import errors_under
@@ -88,6 +88,7 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
         "laws": encode("laws", model.laws, arrays, "laws"),
         "input_prior": _encoded("input_prior", model.input_prior, arrays, "input_prior"),
         "cloud": _encoded_cloud(model.cloud, arrays),
+        "sizes": _encoded_sizes(model.sizes, arrays),
         "training": {
             "epochs": len(record.loss_curve),
             "first_loss": float(record.loss_curve[0].mean()),
@@ -189,17 +190,60 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
     )
     _try_prior(model)
     cloud = _cloud(header.get("cloud"), arrays, model)  # older files have none
-    return Saved(replace(model, cloud=cloud), changed)
+    sizes = _sizes(header.get("sizes"), arrays, model, own, path)  # older files have none
+    if sizes is not None:
+        cloud = max(sizes.nodes, key=lambda node: node.share).cloud
+    return Saved(replace(model, cloud=cloud, sizes=sizes), changed)
 
 
-def _encoded_cloud(cloud: TrainingCloud | None, arrays: Arrays) -> dict[str, Any] | None:
+def _encoded_sizes(sizes: LearnedSizes | None, arrays: Arrays) -> dict[str, Any] | None:
+    """What was learned of the size of the errors of X, and what belongs to each of its nodes."""
+    if sizes is None:
+        return None
+    nodes = [
+        {
+            "factor": node.factor.tolist(),
+            "share": node.share,
+            "input_prior": _encoded("input_prior", node.input_prior, arrays, f"sizes/{place}/prior"),
+            "cloud": _encoded_cloud(node.cloud, arrays, f"sizes/{place}/cloud"),
+        }
+        for place, node in enumerate(sizes.nodes)
+    ]
+    numbers = {"factor": sizes.factor, "std": sizes.std, "prior_std": sizes.prior_std}
+    return {name: values.tolist() for name, values in numbers.items()} | {"nodes": nodes}
+
+
+def _sizes(encoded: Any, arrays: Arrays, model: FittedModel, own: Mapping[str, Any], path: Path) -> LearnedSizes | None:
+    """What `_encoded_sizes` was given; each node is tried as a model of its own."""
+    if encoded is None:
+        return None
+    factor, std, prior_std = (
+        _not_negative({name: np.array(encoded[name], dtype=float)}, name, model.n_features)
+        for name in ("factor", "std", "prior_std")
+    )
+    nodes = []
+    for each in encoded["nodes"]:
+        v.check("the share of a size", each["share"], v.real(0, below=1.0001))
+        own_factor = _not_negative({"factor": np.array(each["factor"], dtype=float)}, "factor", model.n_features)
+        prior = _decoded("input_prior", each["input_prior"], arrays, own, path)
+        if not hasattr(prior, "posterior"):
+            raise ValueError("there is no input prior of a size")
+        part = replace(model, input_prior=prior, sizes=LearnedSizes(own_factor, std, prior_std))
+        _try_prior(part)
+        nodes.append(SizeNode(own_factor, float(each["share"]), prior, _cloud(each["cloud"], arrays, part)))
+    if not nodes or abs(sum(node.share for node in nodes) - 1) > 1e-9:
+        raise ValueError("the shares of its sizes must add up to one")
+    return LearnedSizes(factor, std, prior_std, tuple(nodes))
+
+
+def _encoded_cloud(cloud: TrainingCloud | None, arrays: Arrays, where: str = "cloud") -> dict[str, Any] | None:
     """Where the training rows lie, as far as the file does not say it elsewhere: as the input prior, and as quantiles.
 
     The prior of a model that had none learned is no code of the user's own, but a normal distribution of x.
     """
     if cloud is None:
         return None
-    prior = None if cloud.of_zeta else encode("cloud", cloud.prior, arrays, "cloud")
+    prior = None if cloud.of_zeta else encode("cloud", cloud.prior, arrays, where)
     return {"rows": cloud.n_rows, "stretch": cloud.stretch, "normal": prior}
 
 
@@ -213,7 +257,7 @@ def _cloud(encoded: Any, arrays: Arrays, model: FittedModel) -> TrainingCloud | 
     prior = model.input_prior if of_zeta else decode(encoded["normal"], arrays)
     if not isinstance(prior, MixturePrior):
         raise TypeError("its cloud has no distribution")
-    quantiles, usual = model.record.x_quantiles, model.settings.x_err_factor * model.record.x_err_median
+    quantiles, usual = model.record.x_quantiles, model.factor * model.record.x_err_median
     cloud = TrainingCloud(prior, of_zeta, float(encoded["stretch"]), encoded["rows"], quantiles, usual)
     cloud.likeness(quantiles[2:3], usual[None])
     return cloud

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eiv.inputs import LAW_KINDS, PRIOR_KINDS, RelativeError
+from eiv.inputs import LAW_KINDS, PRIOR_KINDS, EstimatedError, RelativeError
 
 Arrays = dict[str, NDArray[Any]]
 
-_CLASSES: dict[str, type] = PRIOR_KINDS | LAW_KINDS | {"relative": RelativeError}
+_CLASSES: dict[str, type] = PRIOR_KINDS | LAW_KINDS | {"relative": RelativeError, "estimated": EstimatedError}
 _KINDS = {kind: name for name, kind in _CLASSES.items()}
 
 
@@ -51,7 +51,7 @@ def _parts_of(name: str, value: Any) -> tuple[str, dict[str, Any]]:
         return "table" if value.ndim == 2 else "column", {"values": value.to_numpy()} | labels
     raise ValueError(
         f"{name}: a model file cannot hold a {type(value).__name__}. Numbers, arrays, mappings, pandas tables, "
-        "eiv.relative, the laws of errors and the priors of eiv can be saved."
+        "eiv.relative, eiv.estimated, the laws of errors and the priors of eiv can be saved."
     )
 
 

@@ -6,7 +6,8 @@ labels has a closed form, which every module here writes out. Another likelihood
 """
 
 from eiv.training.evidence.fit import Fitted as Fitted
-from eiv.training.evidence.fit import evidence_of as evidence_of
+from eiv.training.evidence.fit import KernelSearch as KernelSearch
 from eiv.training.evidence.fit import fit_by_evidence as fit_by_evidence
 from eiv.training.evidence.pool import MEMBERS as MEMBERS
+from eiv.training.evidence.search import Found as Found
 from eiv.training.evidence.search import n_rounds as n_rounds

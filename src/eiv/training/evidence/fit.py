@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from eiv.posteriors import WeightPosterior
 from eiv.training.evidence.explanations import explanations
 from eiv.training.evidence.features import Family, Inputs
 from eiv.training.evidence.pool import MEMBERS, pool_of
-from eiv.training.evidence.search import Found, plain_search, rows_of_search, search
+from eiv.training.evidence.search import Found, continued, plain_search, rows_of_search, search, unheard
 from eiv.training.evidence.solution import Labels, solve
 
 _SEARCHED = 192  # frequencies that a kernel is found with
@@ -30,7 +31,8 @@ class Fitted:
         y_noise: `S x n_y`, sigma_y.
         shares: `S`, of each network in the pool.
         course: of the negative evidence in nats per row, a number for each round of the search.
-        evidence: the logarithm of the density of the labels that the kernel was found from, by `evidence_of`.
+        evidence: the logarithm of the density of the labels that the kernel was found from, by
+            `KernelSearch`.
 
     """
 
@@ -41,21 +43,43 @@ class Fitted:
     evidence: float
 
 
-def evidence_of(rows: Rows, n_frequencies: int, seed: int, known_noise: Tensor | None) -> float:
-    """The logarithm of the density of the labels under the best kernel without directions, with that of its values."""
-    inputs, labels, family, known = _problem(rows, n_frequencies, seed, known_noise)
-    return plain_search(inputs, labels, family, known, lambda done, loss, y_noise: None).plain
+class KernelSearch(NamedTuple):
+    """What a kernel without directions is found from.
 
+    Attributes:
+        inputs: zeta given x.
+        labels: y and known variances.
+        family: the features.
+        known_noise: sigma_y where it is known, `n_y`.
 
-def _problem(
-    rows: Rows, n_frequencies: int, seed: int, known_noise: Tensor | None
-) -> tuple[Inputs, Labels, Family, Tensor | None]:
-    """What a search takes."""
-    inputs, y = Inputs(rows.inputs.to(rows.y.device, torch.float64)), rows.y.double()
-    known = torch.zeros_like(y) if rows.y_err is None else rows.y_err.double().square()
-    labels = Labels(y, known, None if rows.weights is None else rows.weights.double())
-    family = Family(inputs.zeta.mean.shape[1], y.shape[1], 0, min(n_frequencies, _SEARCHED), seed)
-    return inputs, labels, family, None if known_noise is None else known_noise.double()
+    """
+
+    inputs: Inputs
+    labels: Labels
+    family: Family
+    known_noise: Tensor | None
+
+    @classmethod
+    def of(cls, rows: Rows, n_frequencies: int, seed: int, known_noise: Tensor | None) -> KernelSearch:
+        """The search for the kernel of these rows."""
+        inputs, y = Inputs(rows.inputs.to(rows.y.device, torch.float64)), rows.y.double()
+        known = torch.zeros_like(y) if rows.y_err is None else rows.y_err.double().square()
+        labels = Labels(y, known, None if rows.weights is None else rows.weights.double())
+        family = Family(inputs.zeta.mean.shape[1], y.shape[1], 0, min(n_frequencies, _SEARCHED), seed)
+        return cls(inputs, labels, family, None if known_noise is None else known_noise.double())
+
+    @property
+    def rows(self) -> Tensor:
+        """The rows that the kernel is found from."""
+        return rows_of_search(self.labels, self.family.seed)
+
+    def best(self) -> Found:
+        """The best kernel, with the logarithm of the density of the labels, `Found.plain`."""
+        return plain_search(*self, unheard)
+
+    def near(self, other: Found) -> Found:
+        """The best kernel that is found from where another one is."""
+        return continued(other, *self, unheard)
 
 
 def fit_by_evidence(
@@ -65,6 +89,7 @@ def fit_by_evidence(
     known_noise: Tensor | None,
     on_round: Callable[[int, Tensor, Tensor], None],
     halves: Sequence[ZetaPosterior] = (),
+    near: Found | None = None,
 ) -> Fitted:
     r"""Fit a pool of networks of cosines: their kernels and sigma_y, then their weights.
 
@@ -78,14 +103,15 @@ def fit_by_evidence(
         known_noise: sigma_y where it is known, `n_y`.
         on_round: called after each round, with the loss and sigma_y.
         halves: zeta given x for all rows, by a prior of its own for each network; none where the prior is known.
+        near: a kernel for nearly the same rows, to begin from; None to begin from nothing.
 
     Returns:
         The posterior, sigma_y and the course of the search.
 
     """
     n_frequencies = posterior.stack.parameters["frequencies.weight"].shape[1]
-    inputs, labels, family, known = _problem(rows, n_frequencies, seed, known_noise)
-    found = search(inputs, labels, family, known, on_round)
+    inputs, labels, family, known = KernelSearch.of(rows, n_frequencies, seed, known_noise)
+    found = search(inputs, labels, family, known, on_round, near)
     some = rows_of_search(labels, seed)
     own = [Inputs(zeta.to(labels.y.device, torch.float64)) for zeta in halves] or [inputs] * MEMBERS
     members: list[Found] = []

@@ -57,7 +57,14 @@ class Found:
     plain: float = math.nan
 
 
-def search(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor | None, on_round: OnRound) -> Found:
+def search(
+    inputs: Inputs,
+    labels: Labels,
+    family: Family,
+    known_noise: Tensor | None,
+    on_round: OnRound,
+    near: Found | None = None,
+) -> Found:
     """The better of two kernels: with and without functions of one direction.
 
     Directions have as many numbers as features, and a maximum over many numbers is too high. They are taken where the
@@ -69,12 +76,16 @@ def search(inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor |
         family: without directions.
         known_noise: sigma_y where it is known, `n_y`.
         on_round: called after each round.
+        near: a kernel without directions for nearly the same inputs, to begin from; None to begin from nothing.
 
     Returns:
         The kernel.
 
     """
-    plain = plain_search(inputs, labels, family, known_noise, on_round)
+    if near is None:
+        plain = plain_search(inputs, labels, family, known_noise, on_round)
+    else:
+        plain = continued(near, inputs, labels, family, known_noise, on_round)
     if family.n_inputs == 1:
         return plain
     rows = rows_of_search(labels, family.seed)
@@ -98,6 +109,22 @@ def plain_search(
     start = _start(inputs, labels, family, known_noise, of_line)
     found = _best(_rounds(inputs, labels, family, start, known_noise, of_line, on_round))
     found = _or_from_noise(found, start, inputs, labels, known_noise, _after(on_round, 1))
+    return replace(found, plain=evidence_of_means(found, inputs, labels))
+
+
+def continued(
+    near: Found, inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor | None, on_round: OnRound
+) -> Found:
+    """The kernel without directions, from where that of nearly the same inputs is.
+
+    Searches from nothing may end at different maxima for inputs that hardly differ; this one stays on the same.
+    """
+    rows = rows_of_search(labels, family.seed)
+    inputs, labels = inputs.take(rows), labels.take(rows)
+    start = evaluated(family, near.flat, inputs, labels, None)
+    start = replace(start, course=(-start.evidence / len(inputs),))
+    of_inputs = Spare.alone(start.solution.of_inputs)
+    found = _best([start, *_rounds(inputs, labels, family, near.flat, known_noise, of_inputs, on_round)])
     return replace(found, plain=evidence_of_means(found, inputs, labels))
 
 
@@ -125,7 +152,7 @@ def _after(on_round: OnRound, n_searches: int) -> OnRound:
 def rougher(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | None) -> Found:
     """The best kernel whose functions may have steps and kinks, from where the smooth one is."""
     family, spare = replace(found.family, tails=ROUGH), Spare.alone(found.solution.of_inputs)
-    return _best(_rounds(inputs, labels, family, found.flat, known_noise, spare, _unheard))
+    return _best(_rounds(inputs, labels, family, found.flat, known_noise, spare, unheard))
 
 
 def washed_out(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | None) -> Found | None:
@@ -142,11 +169,11 @@ def washed_out(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor
     start = torch.cat([lengths, torch.zeros_like(values.log_size), values.log_slope, log_noise])
     parts = family, family.values(start), family.draws(labels.y), inputs
     spare = Spare.of(*parts, solve(*parts, labels))
-    rounds = _rounds(inputs, labels, family, start, known_noise, spare, _unheard)
+    rounds = _rounds(inputs, labels, family, start, known_noise, spare, unheard)
     return max(rounds, key=lambda each: evidence_of_means(each, inputs, labels))
 
 
-def _unheard(done: int, loss: Tensor, y_noise: Tensor) -> None:
+def unheard(done: int, loss: Tensor, y_noise: Tensor) -> None:
     """A search that nobody watches."""
 
 

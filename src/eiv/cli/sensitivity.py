@@ -1,0 +1,108 @@
+"""`eiv sensitivity`: what would follow if the errors of the inputs were of another size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eiv.cli.app import app, check_output, console, errors, interruptible, printable, show_warning, small_table
+from eiv.extras import needs
+
+if TYPE_CHECKING:
+    from eiv import Sensitivity
+
+_KINDS = (".png", ".svg", ".pdf", ".csv")
+
+
+@app.command()
+def sensitivity(
+    model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
+    data: Annotated[Path, typer.Argument(help="The table with labels, such as that of the fit: CSV, Parquet, Excel.")],
+    factors: Annotated[
+        str, typer.Option(metavar="F,...", help="What the errors are multiplied by, separated by commas.")
+    ] = "0.5,0.71,1.41,2",
+    x_err: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL=VALUE", help="The error of a column, in the forms of `eiv fit`; other columns keep theirs."
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="COL", help="The column with labels; by default the model's target.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="A picture (.png, .svg, .pdf) or the table (.csv)."),
+    ] = None,
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Leave out rows whose inputs are missing or infinite.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
+) -> None:
+    """Show how predictions, uncertainty, coverage and density of labels move with the size of the errors.
+
+    The model is fitted anew for each factor, on four fifths of the rows; the others judge it.
+    """
+    with interruptible(out, force):
+        from eiv import sensitivity as measure  # noqa: PLC0415  (slow to import)
+        from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
+        from eiv.io.tables import open_table  # noqa: PLC0415
+
+        tried = _numbers(factors)
+        if out is not None:
+            if out.suffix.lower() not in _KINDS:
+                raise ValueError(f"{out}: it can be written as {', '.join(_KINDS)}; choose one of these endings.")
+            if out.suffix.lower() != ".csv":
+                needs("A picture", "matplotlib", extra="report")
+            check_output(out, force, data, model_file)
+        table = ModelTable.opened(model_file, open_table(data), x_err, None, with_labels=True, target=target)
+        if table.model.has_classes:
+            raise ValueError(f"{model_file} predicts classes; `eiv sensitivity` is for models of numbers.")
+        if not table.labels:
+            raise ValueError(f"{data} has no labels of {', '.join(table.outputs)}; name their column with --target.")
+        if table.label_errors.left_out:
+            show_warning(table.label_errors.left_out)
+        sample = table.sample(drop_missing)
+        assert sample.y is not None
+        with errors.status("fitting with errors of other sizes"):
+            found = measure(table.model, sample.X, sample.y, sample.X_err, sample.y_err, factors=tried)
+        if out is not None:
+            _write(found, out)
+        _show(found)
+        if out is not None:
+            console.print(f"Written: {printable(out)}", highlight=False)
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        found = [float(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        found = []
+    if not found:
+        raise ValueError(f"--factors must be numbers separated by commas, such as 0.5,2, got {text!r}.")
+    return found
+
+
+def _write(found: Sensitivity, out: Path) -> None:
+    from eiv.io.files import write_whole  # noqa: PLC0415
+    from eiv.plotting import image  # noqa: PLC0415
+
+    if out.suffix.lower() == ".csv":
+        write_whole(out, found.to_frame().to_csv(index=False))
+    else:
+        write_whole(out, image(found.plot(), out.suffix.lower()[1:]))
+
+
+def _show(found: Sensitivity) -> None:
+    headings = ["change\nin u", "u /\nas stated", "labels\ninside", "density,\nnats", "its\nerror"]
+    title = f"On {found.n_held_out} rows held out, by what the errors are multiplied by"
+    shown = small_table(title, ["errors of"], ["\nfactor", *headings])
+    for column in found.columns:
+        for row in found.of(column):
+            numbers = (row.moved, row.u_ratio, row.coverage, row.density_gain, row.density_error)
+            shown.add_row(printable(column), f"{row.factor:g}", *(f"{value:.3f}" for value in numbers))
+    console.print(shown)
+    for words in found.words():
+        console.print(printable(words), highlight=False)

@@ -1,0 +1,103 @@
+"""What would follow if the errors of X were of another size."""
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import eiv
+from eiv import EiVRegressor, SuspiciousErrorWarning, sensitivity
+from eiv.datasets import simulate
+from eiv.regressor.sensitivities import Sensitivity, SensitivityRow
+
+SMALL = {"network": "cosine", "hidden_units": 16, "random_state": 0}
+QUICK = {"input_prior": "flat", "epochs": 2, "hidden_units": 8, "n_theta": 10, "random_state": 0}
+
+
+def test_a_line_with_normal_data_has_the_uncertainties_of_the_closed_form():
+    random = np.random.default_rng(0)
+    zeta = random.standard_normal(400)
+    x, y = zeta + 0.3 * random.standard_normal(400), zeta + 0.8 * random.standard_normal(400)
+    model = EiVRegressor(0.3, input_prior="normal", x_err_factor=1, **SMALL).fit(x[:, None], y)
+    found = sensitivity(model, x[:, None], y, factors=[0.5, 1.5])
+    small, stated, large = found.of("all")
+    assert (stated.moved, stated.u_ratio, stated.density_gain) == (0, 1, 0)
+    assert max(small.moved, large.moved) < 0.1  # E[b zeta | x] = S_xy / S_xx x, whatever the size
+    assert found.words() == [
+        "For the errors of all columns, no conclusion changes between the factors that were tried."
+    ]
+
+    def u(size):
+        return size / math.sqrt(x.var() - size**2)  # S_xy s / sqrt((S_xx - s^2) S_xx), but for what all share
+
+    assert large.u_ratio == pytest.approx(u(0.45) / u(0.3), rel=0.15)  # f itself is uncertain too
+    assert small.u_ratio < 0.85
+
+
+def test_errors_that_are_clearly_overstated_are_warned_about():
+    data = simulate("quadratic", n_rows=300, random_state=0)
+    model = EiVRegressor(0.25, x_err_factor=1, **SMALL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SuspiciousErrorWarning)  # of the fit
+        model.fit(data.X, data.y)
+    with pytest.warns(SuspiciousErrorWarning, match="seem overstated: labels of rows held out are more probable"):
+        found = sensitivity(model, data.X, data.y, factors=[0.4])
+    assert found.overstated == ["all"]
+    assert any("labels are more probable" in words for words in found.words())
+
+
+def test_each_noisy_column_is_changed_alone():
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(60, 3)), columns=["a", "b", "c"])
+    y = X["a"] + random.normal(size=60)
+    model = EiVRegressor({"a": 0.1, "b": 0.2, "c": 0.0}, **QUICK).fit(X, y)
+    found = sensitivity(model, X[["c", "b", "a"]], y, factors=[0.5, 1, 2])
+    assert found.columns == ["all", "a", "b"]
+    assert found.n_held_out == 12
+    assert len(found.to_frame()) == 7
+    assert [row.factor for row in found.of("b")] == [0.5, 1, 2]
+    again = sensitivity(model.model_, X, y, factors=[0.5, 2])
+    assert again.rows == found.rows  # common random numbers: the same numbers each time
+    assert len(found.plot().get_axes()) == 4
+
+
+def test_conclusions_change_at_the_factor_that_is_nearest():
+    rows = [
+        SensitivityRow("all", 1.0, 0.0, 1.0, 0.95, 0.0, 0.0),
+        SensitivityRow("all", 0.5, 3.0, 0.5, 0.80, -0.5, 0.1),
+        SensitivityRow("all", 0.7, 1.5, 0.7, 0.93, -0.1, 0.1),
+        SensitivityRow("all", 2.0, 0.5, 2.0, 0.99, -0.3, 0.1),
+    ]
+    words = Sensitivity(tuple(rows), n_held_out=400).words()
+    assert words == [
+        "With the errors of all columns times 0.7, predictions move by 1.5 of their uncertainty.",
+        "With the errors of all columns times 0.5, 80 % of the labels lie in their 95 % intervals.",
+        "With the errors of all columns times 0.5, labels are less probable, by 0.5 nats each.",
+        "With the errors of all columns times 2, 99 % of the labels lie in their 95 % intervals.",
+        "With the errors of all columns times 2, labels are less probable, by 0.3 nats each.",
+    ]
+
+
+def test_what_cannot_be_measured_is_refused():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(60, 2)), random.normal(size=60)
+    model = EiVRegressor(0.1, **QUICK).fit(X, y)
+    with pytest.raises(ValueError, match="factors must be a number of at least 0, got -1"):
+        sensitivity(model, X, y, factors=[-1])
+    with pytest.raises(ValueError, match="X must have 50 rows at least, got 20"):
+        sensitivity(model, X[:20], y[:20])
+    with pytest.raises(ValueError, match="no column of X has an error"):
+        sensitivity(model, X, y, X_err=0)
+    with pytest.raises(ValueError, match="X must be rows x 2"):
+        sensitivity(model, X[:, :1], y)
+    with pytest.raises(ValueError, match="y must have 1 outputs"):
+        sensitivity(model, X, np.stack([y, y], axis=1))
+    with pytest.raises(ValueError, match="finite numbers only"):
+        sensitivity(model, np.where(X > 1, np.nan, X), y)
+    with pytest.raises(TypeError, match="model must be a fitted EiVRegressor"):
+        sensitivity(eiv.EiVClassifier(0.1, **QUICK).fit(X, y > 0).model_, X, y)
+    named = EiVRegressor(0.1, **QUICK).fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    with pytest.raises(ValueError, match="X has no column 'a'"):
+        sensitivity(named, pd.DataFrame(X, columns=["c", "b"]), y)

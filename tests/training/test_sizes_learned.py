@@ -1,0 +1,207 @@
+"""The size of the errors of X, learned with the model."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+import eiv
+from eiv import EiVRegressor, estimated
+from eiv.datasets import SIMULATED, simulate
+from eiv.inputs.sizes import SizePrior
+from eiv.io.modelfile import read_header
+from eiv.report.provenance import words_on_factor
+
+SMALL = {"network": "cosine", "hidden_units": 16, "random_state": 0}
+
+
+def normal_data(n_rows, x_err, y_noise, seed=0):
+    """A line with normal zeta, slope 1 and spread 1."""
+    random = np.random.default_rng(seed)
+    zeta = random.standard_normal(n_rows)
+    x = zeta + x_err * random.standard_normal(n_rows)
+    return x[:, None], zeta + y_noise * random.standard_normal(n_rows)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """A quadratic problem whose errors are stated twice as large as they are."""
+    data = simulate("quadratic", n_rows=120, random_state=0)
+    return EiVRegressor(estimated(0.2, dof=4), **SMALL).fit(data.X, data.y), data
+
+
+def reference(x, y, y_noise, stated, dof):
+    """Mean and standard deviation of log s for normal data with known sigma_y, by the exact likelihood.
+
+    It is maximised over the other parameters, which are free: the variance of zeta and the slope.
+    """
+    moments = np.cov(x, y, bias=True)
+
+    def negative(parameters, size):
+        spread, slope = math.exp(parameters[0]), parameters[1]
+        model = np.array([[spread + size**2, slope * spread], [slope * spread, slope**2 * spread + y_noise**2]])
+        return 0.5 * len(x) * (np.linalg.slogdet(model)[1] + np.trace(np.linalg.solve(model, moments)))
+
+    t, best = np.linspace(-1.2, 1.2, 121), []
+    for each in t:
+        best.append(-optimize.minimize(negative, (-0.2, 1.0), (stated * math.exp(each),), method="Nelder-Mead").fun)
+    weights = np.array(best) + SizePrior(np.array([dof])).log_density(t, 0)
+    weights = np.exp(weights - weights.max())
+    weights /= weights.sum()
+    mean = weights @ t
+    return mean, math.sqrt(weights @ (t - mean) ** 2)
+
+
+def test_normal_data_with_known_noise_have_the_size_of_the_closed_form():
+    x, y = normal_data(400, x_err=0.6, y_noise=0.3)
+    scale = EiVRegressor(estimated(0.4, dof=1), y_noise=0.3, input_prior="normal", **SMALL).fit(x, y).x_err_scale_
+    moments = np.cov(x[:, 0], y, bias=True)
+    closed = math.sqrt(moments[0, 0] - moments[0, 1] ** 2 / (moments[1, 1] - 0.3**2))
+    mean, std = reference(x[:, 0], y, 0.3, 0.4, dof=1)
+    assert 0.4 * scale.factor[0] == pytest.approx(closed, rel=0.05)  # with a prior worth one of 400 rows
+    assert math.log(scale.factor[0]) == pytest.approx(mean, abs=0.3 * std)
+    assert scale.std[0] == pytest.approx(std, rel=0.2)
+
+
+@pytest.mark.parametrize("dof", [8, 200])
+def test_where_everything_is_normal_the_posterior_of_the_size_is_its_prior(dof):
+    x, y = normal_data(400, x_err=0.3, y_noise=0.6)
+    model = EiVRegressor(estimated(0.3, dof=dof), input_prior="normal", **SMALL).fit(x, y)
+    prior, scale = SizePrior(np.array([float(dof)])), model.x_err_scale_
+    assert math.log(scale.factor[0]) == pytest.approx(prior.mean[0], abs=0.2 * prior.std[0])
+    assert scale.std[0] == pytest.approx(prior.std[0], rel=0.1)
+    assert "do not tell the size" in scale.words()[0]
+    if dof == 200:
+        assert scale.factor[0] == pytest.approx(1, abs=0.02)  # the size that was given
+
+
+def test_the_paper_s_recipe_would_let_the_size_fall_to_zero():
+    data = simulate("cubic", n_rows=300, random_state=0)
+    losses = {}
+    for factor in (0.0, 0.25, 0.5, 1.0):
+        model = EiVRegressor(
+            0.2, recipe="paper", epochs=40, hidden_units=32, n_hidden=2, x_err_factor=factor, random_state=0
+        ).fit(data.X, data.y)
+        losses[factor] = model.loss_curve_[-1].mean()
+    assert list(losses.values()) == sorted(losses.values())  # the smaller the errors, the better its bound
+
+
+def test_parts_of_the_uncertainty_add_up_and_the_size_has_its_own(learned):
+    model, data = learned
+    p = model.predict_distribution(data.X, budget=True)
+    np.testing.assert_allclose(p.std**2, p.epistemic**2 + p.aleatoric**2, rtol=1e-12)
+    found = [part.predict(data.X, np.full((1, 1), 0.2)) for _, part in model.model_.parts]
+    shares = [share for share, _ in model.model_.parts]
+    means = np.array([each.mean for each in found])
+    np.testing.assert_allclose(p.mean, shares @ means)
+    np.testing.assert_allclose(p.of_size**2, shares @ (means - p.mean) ** 2)
+    within = shares @ np.array([each.epistemic**2 for each in found])
+    np.testing.assert_allclose(p.epistemic**2, within + p.of_size**2)
+    np.testing.assert_allclose(p.draws.mean(0), p.mean)
+    np.testing.assert_allclose(p.draws.std(0), p.std)
+    np.testing.assert_allclose(p.budget()["x0"], 1, atol=1e-6)
+    assert list(p.to_frame())[2:4] == ["epistemic", "of_size"]
+    np.testing.assert_array_equal(p[:3].of_size, p.of_size[:3])
+
+
+def test_nodes_have_the_mean_and_spread_of_the_posterior(learned):
+    scale = learned[0].x_err_scale_
+    logs, shares = np.log([node.factor[0] for node in scale.nodes]), [node.share for node in scale.nodes]
+    assert shares @ logs == pytest.approx(math.log(scale.factor[0]))
+    assert shares @ (logs - shares @ logs) ** 2 == pytest.approx(scale.std[0] ** 2)
+
+
+def test_each_size_has_a_prior_and_a_factor_of_its_own(learned):
+    model, data = learned
+    (_, small), (_, large) = model.model_.parts
+    assert small.factor[0] < large.factor[0]
+    assert small.input_prior is not large.input_prior
+    curve = model.predict(data.X[:5], X_err=0)  # exact inputs have no size
+    np.testing.assert_allclose(curve, model.predict_distribution(data.X[:5], X_err=0).mean)
+    flat = model.predict_distribution(data.X, input_prior="flat", keep_draws=False)
+    assert not np.allclose(flat.mean, model.predict(data.X))
+    drawn = model.draw_zeta(data.X[:3], n_draws=4000, random_state=0)
+    spread = drawn.std(0)[:, 0]
+    assert ((spread > 0.5 * 0.2 * small.factor[0]) & (spread < 1.5 * 0.2 * large.factor[0])).all()
+
+
+def test_a_model_file_holds_all_sizes(learned, tmp_path):
+    model, data = learned
+    model.save(tmp_path / "model.eiv")
+    again = EiVRegressor.load(tmp_path / "model.eiv")
+    before, after = (each.predict_distribution(data.X) for each in (model, again))
+    for name in ("mean", "std", "of_size", "noise", "likeness", "draws"):
+        np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
+    assert again.x_err == model.x_err
+    assert again.x_err_scale_.words() == model.x_err_scale_.words()
+    assert words_on_factor(read_header(tmp_path / "model.eiv")) == model.x_err_scale_.words()[0]
+
+
+def test_splits_learn_a_size_each():
+    data = simulate("quadratic", n_rows=60, random_state=0)
+    model = EiVRegressor(**SMALL)
+    errors = estimated(np.full((60, 1), 0.1), dof=30)
+    found = eiv.fit_splits(model, data.X, data.y, [np.arange(40), np.arange(20, 60)], X_err=errors)
+    assert all(each.x_err_scale_.prior_std[0] == pytest.approx(0.13, abs=0.01) for each in found)
+
+
+def test_two_columns_have_a_factor_each_or_one_together():
+    random = np.random.default_rng(0)
+    zeta = random.uniform(-1, 1, (80, 2))
+    x, y = zeta + [0.1, 0.2] * random.standard_normal((80, 2)), zeta[:, 0] ** 2 + zeta[:, 1]
+    each = EiVRegressor(estimated([0.1, 0.2], dof=20), **SMALL | {"hidden_units": 8}).fit(x, y)
+    assert len(each.x_err_scale_.nodes) == 4
+    assert each.model_.n_networks == 4 * 8
+    together = EiVRegressor(estimated([0.1, 0.2], dof=20, together=True), **SMALL | {"hidden_units": 8}).fit(x, y)
+    assert np.ptp(together.x_err_scale_.factor) == 0
+    assert len(together.x_err_scale_.nodes) == 2
+
+
+def test_what_cannot_learn_a_size_says_what_can():
+    x, y = normal_data(30, 0.1, 0.1)
+    with pytest.raises(ValueError, match="is learned with network='cosine' only"):
+        EiVRegressor(estimated(0.1, dof=8), recipe="paper").fit(x, y)
+    with pytest.raises(ValueError, match="x_err_factor must be left out"):
+        EiVRegressor(estimated(0.1, dof=8), x_err_factor=0.5).fit(x, y)
+    with pytest.raises(ValueError, match="5 columns have errors of unknown size"):
+        EiVRegressor(estimated(0.1, dof=8)).fit(np.random.default_rng(0).normal(size=(30, 5)), y)
+    with pytest.raises(ValueError, match="is learned for normal errors and readings that are all there"):
+        EiVRegressor(estimated(eiv.rectangular(0.2), dof=8)).fit(x, y)
+    with pytest.raises(ValueError, match="labels that are numbers only"):
+        eiv.EiVClassifier(estimated(0.1, dof=8)).fit(x, y > 0)
+
+
+def test_rows_to_predict_have_stated_errors(learned):
+    with pytest.raises(ValueError, match="the size of errors is learned in a fit"):
+        learned[0].predict([[0.0]], X_err=estimated(0.1, dof=8))
+
+
+def test_true_inputs_need_a_known_size(learned):
+    with pytest.raises(ValueError, match="true inputs are found for errors of a known size"):
+        learned[0].true_inputs(learned[1].X)
+
+
+def test_errors_are_plausible_by_the_small_end_of_their_sizes():
+    x, y = normal_data(60, 0.3, 0.3)
+    with pytest.raises(ValueError, match="x_err at the small end of its sizes is beyond the spread"):
+        EiVRegressor(estimated(30.0, dof=8), **SMALL).fit(x, y)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("wrong", [0.5, 2.0])
+@pytest.mark.parametrize("problem", ["cubic", "sine"])
+def test_a_size_stated_at_half_or_double_is_found_within_15_percent(problem, wrong):
+    data, truth = simulate(problem, n_rows=600, random_state=0), SIMULATED[problem].x_err
+    model = EiVRegressor(estimated(wrong * truth, dof=4), **SMALL | {"hidden_units": 64}).fit(data.X, data.y)
+    assert wrong * model.x_err_scale_.factor[0] == pytest.approx(1, abs=0.15)
+
+
+def test_the_posterior_of_a_size_is_normal_data_s_own_reference():
+    """The reference of this file against the closed form, so that it is one."""
+    x, y = normal_data(4000, x_err=0.6, y_noise=0.3)
+    moments = np.cov(x[:, 0], y, bias=True)
+    closed = math.sqrt(moments[0, 0] - moments[0, 1] ** 2 / (moments[1, 1] - 0.3**2))
+    mean, _ = reference(x[:, 0], y, 0.3, 0.4, dof=1)
+    assert 0.4 * math.exp(mean) == pytest.approx(closed, rel=0.01)
