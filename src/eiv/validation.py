@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state as _check_random_state
 
 Array = NDArray[np.float64]
 _FEWEST_ROWS = 2  # that a model can be fitted to
@@ -131,7 +130,9 @@ def check_random_state(random_state: Any) -> np.random.RandomState:
             "random_state must be None, a whole number or a numpy.random.RandomState, got a numpy.random.Generator, "
             "which scikit-learn's estimators do not take. Give int(generator.integers(2**31)) instead."
         )
-    found: np.random.RandomState = _check_random_state(random_state)
+    from sklearn.utils import check_random_state as checked  # noqa: PLC0415  (slow to import)
+
+    found: np.random.RandomState = checked(random_state)
     return found
 
 

@@ -20,7 +20,7 @@ from eiv.networks.fast import fast_stack
 from eiv.posteriors import BernoulliDropout
 from eiv.training import Schedule, train
 from eiv.training.objective import bound, loss
-from eiv.training.steps import MLPStep
+from eiv.training.steps import Counts, MLPStep
 from smallnets import CPU
 
 SEEDS = SeedSequence(0).spawn(3)
@@ -141,7 +141,7 @@ def test_moving_the_weights_network_by_network_changes_nothing(activation):
     steps = []
     for stack in (whole, piecewise):
         adam = FlatAdam(list(stack.parameters.values()), 0.01, 0.1)
-        steps.append(MLPStep(BernoulliDropout(stack, 1.0), likelihood, 50, adam, stack))
+        steps.append(MLPStep(BernoulliDropout(stack, 1.0), likelihood, Counts(50, 50), adam, stack))
     steps[1].piecewise = True
     piecewise.round_weights()
     batch = Batch(x.unsqueeze(2), x[..., :1], None, None, draw)

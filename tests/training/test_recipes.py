@@ -30,7 +30,7 @@ def test_the_paper_s_recipe():
         learning_rate_decay=0.0, y_noise="rmse", y_noise_init=0.5, y_noise_every=40, held_out=0.0, n_theta=100,
         recipe="paper", error_model="classical", module=None, n_networks=1, standardise=True, device="auto",
         dtype="float32", precision="auto", verbose=False, likelihood="normal", network="paper",
-        x_err_factor=1.0,
+        x_err_factor=1.0, missing="refuse",
     )  # fmt: skip
 
 

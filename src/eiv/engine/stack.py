@@ -108,6 +108,7 @@ class NetworkStack:
         width: the largest number of values per row in any layer; memory grows with it.
 
     Examples:
+        >>> from eiv.networks import paper_network
         >>> seeds = SeedSequence(0).spawn(10)
         >>> stack = NetworkStack(lambda: paper_network(2, 1), 2, 1, seeds, torch.device("cpu"))
         >>> masks = {layer.mask_name: torch.ones(10, 1, *layer.shape) for layer in stack.dropout_layers}

@@ -27,6 +27,7 @@ def paper_network(
         A module that maps `rows x n_x` to `rows x n_y`.
 
     Examples:
+        >>> import torch
         >>> paper_network(3, 1)(torch.zeros(7, 3)).shape
         torch.Size([7, 1])
 
