@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -34,7 +34,7 @@ from eiv.inputs.mixed import Errors, MixedErrors, missing_cells
 from eiv.inputs.own import OwnDraws, stack_posteriors, standardised
 from eiv.inputs.stated import Readings
 from eiv.inputs.zeta import is_ours
-from eiv.likelihoods import Likelihood
+from eiv.likelihoods import Labels, Likelihood
 from eiv.likelihoods.base import OtherOutputs
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import ClassPrediction, Prediction, TrueInputs
@@ -383,16 +383,11 @@ class FittedModel:
         mean, draws = moments[0][:, own] * scale + shift, None if drawn is None else drawn[..., own] * scale + shift
         epistemic, aleatoric = np.sqrt(np.maximum(moments[1:, :, own], 0)) * scale
         shares = self._shares(x, errors, n_theta, n_zeta) if budget else None
-        if moments.shape[2] == self.n_outputs:
-            labels = self.likelihood.labels(scale, mean.shape, y_err, self.pool)
-        else:
-            of_networks = [(moments, drawn)]
-            if self.n_networks > 1:  # each alone, since the scales of these outputs are its own
-                alone = zip(posterior.split([1] * self.n_networks), self.seeds, strict=True)
-                samplers = [(make(part, self.n_features, *n_draws, [seed]), part) for part, seed in alone]
-                of_networks = [self._sampled(x, errors, *each, keep=False) for each in samplers]
-            others = [self._others(*each) for each in of_networks]
-            labels = self.likelihood.labels_at(others, scale, mean.shape, y_err, self.pool)
+
+        def alone(part: WeightPosterior, seed: SeedSequence) -> tuple[Array, Array | None]:
+            return self._sampled(x, errors, make(part, self.n_features, *n_draws, [seed]), part, keep=False)
+
+        labels = self._labels((moments, drawn), y_err, alone)
         known_of_fit = self.record.y_err_median
         likeness = None if self.cloud is None else self.cloud.likeness(x, errors)
 
@@ -414,6 +409,26 @@ class FittedModel:
             likeness=likeness,
             unlike_below=None if self.cloud is None else self.cloud.level,
         )
+
+    def _labels(
+        self,
+        found: tuple[Array, Array | None],
+        y_err: Array | None,
+        alone: Callable[[WeightPosterior, SeedSequence], tuple[Array, Array | None]],
+    ) -> Labels:
+        """The labels given f, and given other outputs of the networks where there are some.
+
+        `found` is what `_sampled` gives, and `alone` the same of a single network.
+        """
+        scale, shape = self.y_scaler.scale, (found[0].shape[1], self.n_outputs)
+        if found[0].shape[2] == self.n_outputs:
+            return self.likelihood.labels(scale, shape, y_err, self.pool)
+        of_networks = [found]
+        if self.n_networks > 1:  # each alone, since the scales of these outputs are its own
+            parts = self.for_predictions().split([1] * self.n_networks)
+            of_networks = [alone(*each) for each in zip(parts, self.seeds, strict=True)]
+        others = [self._others(*each) for each in of_networks]
+        return self.likelihood.labels_at(others, scale, shape, y_err, self.pool)
 
     def predict_classes(
         self,

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eiv import censored
-from eiv.cli.classes import holds_classes, in_words, labels_of, refuse_identifiers
+from eiv.cli.classes import Labels, holds_classes, in_words, labels_of, refuse_identifiers
 from eiv.cli.options import FitOptions
 from eiv.inputs.mixed import Errors
 from eiv.inputs.stated import Readings
-from eiv.io.tables import ErrorSpec, ErrorTerm, Source, TableError
+from eiv.io.tables import ErrorSpec, ErrorTerm, Source, TableError, TableRows
 from eiv.io.tables.errorspec import about, split_error
 from eiv.io.tables.reading import check_columns, listed, read_rows
 from eiv.validation import check_spread, check_weights
@@ -92,11 +92,7 @@ class TrainingTable:
         others = [name for name in (options.groups, options.weights) if name is not None]
         rows = read_rows(source, (*features, target, *columns, *others))
         readings = {name: rows.readings(name) for name in features}
-        labels = labels_of(rows, target) if holds_classes(rows, target, options.classes) else None
-        if labels is not None and not options.classes:
-            refuse_identifiers(rows, target, labels)
-        if labels is not None and options.y_err is not None:
-            raise TableError(f"--y-err {options.y_err}: {target!r} holds classes, which have no error bars.")
+        labels = _classes(rows, target, options)
         known = rows.numbers(target) if labels is None else labels.as_gaps
         weights = {} if options.weights is None else {options.weights: rows.numbers(options.weights)}
         integrates = options.settings.get("missing") == "integrate"
@@ -126,9 +122,8 @@ class TrainingTable:
         if y_spec is not None:
             y_spec = y_spec.with_spreads({target: float(_spread(y, of_rows))})
             y_err = None if y_spec.is_exact else np.broadcast_to(y_spec.of(rows), (len(rows), 1))[good, 0]
-        for each in (spec, y_spec):
-            if each is not None:
-                each.check_units(source)
+        for each in filter(None, (spec, y_spec)):
+            each.check_units(source)
         return cls(
             X=X,
             y=y,
@@ -137,9 +132,7 @@ class TrainingTable:
             X_err=by_row,
             y_spec=y_spec,
             y_err=y_err,
-            groups=None
-            if options.groups is None
-            else np.asarray([str(cell) for cell in rows.cells[options.groups].to_pylist()])[good],
+            groups=_groups(rows, options, good),
             left_out=left_out | ({} if labels is None else {target: in_words(y)}),
             missing=missing,
             below={name: int(np.isfinite(values).sum()) for name, values in limits.items()},
@@ -149,6 +142,25 @@ class TrainingTable:
             units={name: source.units[name] for name in features if name in source.units},
             y_unit=source.units.get(target) if labels is None else None,
         )
+
+
+def _classes(rows: TableRows, target: str, options: FitOptions) -> Labels | None:
+    """The labels of a column of classes; None for one of numbers."""
+    if not holds_classes(rows, target, options.classes):
+        return None
+    labels = labels_of(rows, target)
+    if not options.classes:
+        refuse_identifiers(rows, target, labels)
+    if options.y_err is not None:
+        raise TableError(f"--y-err {options.y_err}: {target!r} holds classes, which have no error bars.")
+    return labels
+
+
+def _groups(rows: TableRows, options: FitOptions, good: NDArray[np.bool_]) -> NDArray[np.str_] | None:
+    """The group of each good row, as a word; None without a column of groups."""
+    if options.groups is None:
+        return None
+    return np.asarray([str(cell) for cell in rows.cells[options.groups].to_pylist()])[good]
 
 
 def _for_all_rows(spec: ErrorSpec, stated: Any) -> list[float] | dict[str, Any] | None:

@@ -179,12 +179,7 @@ def _train(
     losses, epoch_loss = y.new_zeros(schedule.epochs, len(y)), y.new_zeros(len(y))
     posterior.begin(Streams.of(seeds, Purpose.BEGIN, y.device, y.dtype))
     counts = Counts(n_rows, learned.size)
-    if draws is not None and draws.moves_zeta:
-        adam = FlatAdam(posterior.parameters, schedule.learning_rate)
-        step: Step = MovedZetaStep(posterior, likelihood, counts, adam, with_spread=draws.kind == "laplace")
-    else:
-        step = step_for(posterior, likelihood, schedule.learning_rate, counts)
-        step.quadrature = None if draws is None else draws.quadrature(y.dtype, y.device)
+    step = _step(posterior, likelihood, schedule.learning_rate, counts, draws)
 
     def run_block(tensors: Sequence[Tensor]) -> None:
         for batch in blocks.like.filled(tensors).split(schedule.batch_size, posterior.shares_draws):
@@ -223,6 +218,18 @@ def _train(
         few = _squared_outputs(posterior, learned.inputs.rows(0, _LAST_LOOK), noise_streams)
     _stop_if_diverged(few.sum().expand(schedule.epochs, 1), schedule)
     return TrainingResult(fitted, losses, likelihood)
+
+
+def _step(
+    posterior: WeightPosterior, likelihood: Likelihood, learning_rate: float, counts: Counts, draws: ZetaDraws | None
+) -> Step:
+    """The step that goes with the way to draw zetas; None where inputs are exact."""
+    if draws is not None and draws.moves_zeta:
+        adam = FlatAdam(posterior.parameters, learning_rate)
+        return MovedZetaStep(posterior, likelihood, counts, adam, with_spread=draws.kind == "laplace")
+    step, like = step_for(posterior, likelihood, learning_rate, counts), posterior.parameters[0]
+    step.quadrature = None if draws is None else draws.quadrature(like.dtype, like.device)
+    return step
 
 
 def _held_apart(rows: Rows, n_held_out: int, seeds: Sequence[SeedSequence]) -> tuple[Rows, Rows]:

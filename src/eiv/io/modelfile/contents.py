@@ -131,22 +131,7 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
             values["device"] = _device_here(values["device"])
         check_settings(values)
     settings = settings_for(arguments, n_rows=1)
-    n_x, n_y = header["features"]["n"], header["outputs"]["n"]
-    names = Names(
-        _words(header["features"]["names"], n_x),
-        _words(header["outputs"]["names"], n_y),
-        header["outputs"]["columns"],
-        _classes(header["outputs"].get("classes"), n_y),
-        _error_columns(header["features"].get("error_columns")),
-        _units(header["features"].get("units"), n_x),
-        _units(header["outputs"].get("units"), n_y),
-    )
-    if names.error_columns is not None and names.error_columns.features != names.features:
-        raise ValueError("the columns that hold errors do not go with its features")
-    if (names.classes is None) != likelihood_of(settings).has_units:
-        raise ValueError("its likelihood and its classes do not go together")
-    if n_y > 1 and not names.has_columns:
-        raise ValueError(f"{n_y} outputs without columns")
+    n_x, n_y, names = header["features"]["n"], header["outputs"]["n"], _names(header, settings)
     y_scaler, y_noise = _scaler(arrays, "y", n_y), _not_negative(arrays, "y_noise", n_y)
     saved = saved_weights(arrays, header["n_networks"])  # before memory is taken by sizes that may be forged
     seeds = network_seeds(header["seed"], header["n_networks"])
@@ -159,18 +144,6 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
                 f"(of type {header['input_prior']['name']}), got {prior!r}, which still has to be fitted."
             )
         raise ValueError("there is no input prior")
-    known = "y/err_median" in arrays  # older files lack it
-    record = Record(
-        loss_curve=_floats(arrays, "loss_curve", header["training"]["epochs"], len(seeds)),
-        x_spread=_not_negative(arrays, "x/spread", n_x),
-        x_quantiles=_quantiles(arrays, n_x),
-        x_err_median=_not_negative(arrays, "x/err_median", n_x),
-        y_err_median=_not_negative(arrays, "y/err_median", n_y) if known else np.zeros(n_y),
-        zeta_ess=header["training"]["zeta_ess"],
-        bound_gap=header["training"]["bound_gap"],
-        evidence=header["training"].get("evidence"),  # older files have neither
-        likelihood_choice=_sentence(header["training"].get("likelihood_choice", "")),
-    )
     model = FittedModel(
         settings=settings,
         arguments=arguments,
@@ -186,7 +159,7 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
         n_features=n_x,
         n_outputs=n_y,
         names=names,
-        record=record,
+        record=_record(header, arrays, n_x, n_y),
     )
     _try_prior(model)
     cloud = _cloud(header.get("cloud"), arrays, model)  # older files have none
@@ -194,6 +167,44 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
     if sizes is not None:
         cloud = max(sizes.nodes, key=lambda node: node.share).cloud
     return Saved(replace(model, cloud=cloud, sizes=sizes), changed)
+
+
+def _names(header: dict[str, Any], settings: Settings) -> Names:
+    """The names of features, outputs and classes, which have to go with each other."""
+    features, outputs = header["features"], header["outputs"]
+    n_x, n_y = features["n"], outputs["n"]
+    names = Names(
+        _words(features["names"], n_x),
+        _words(outputs["names"], n_y),
+        outputs["columns"],
+        _classes(outputs.get("classes"), n_y),
+        _error_columns(features.get("error_columns")),
+        _units(features.get("units"), n_x),
+        _units(outputs.get("units"), n_y),
+    )
+    if names.error_columns is not None and names.error_columns.features != names.features:
+        raise ValueError("the columns that hold errors do not go with its features")
+    if (names.classes is None) != likelihood_of(settings).has_units:
+        raise ValueError("its likelihood and its classes do not go together")
+    if n_y > 1 and not names.has_columns:
+        raise ValueError(f"{n_y} outputs without columns")
+    return names
+
+
+def _record(header: dict[str, Any], arrays: Arrays, n_x: int, n_y: int) -> Record:
+    """The record of the training."""
+    training, known = header["training"], "y/err_median" in arrays  # older files lack it
+    return Record(
+        loss_curve=_floats(arrays, "loss_curve", training["epochs"], header["n_networks"]),
+        x_spread=_not_negative(arrays, "x/spread", n_x),
+        x_quantiles=_quantiles(arrays, n_x),
+        x_err_median=_not_negative(arrays, "x/err_median", n_x),
+        y_err_median=_not_negative(arrays, "y/err_median", n_y) if known else np.zeros(n_y),
+        zeta_ess=training["zeta_ess"],
+        bound_gap=training["bound_gap"],
+        evidence=training.get("evidence"),  # older files have neither
+        likelihood_choice=_sentence(training.get("likelihood_choice", "")),
+    )
 
 
 def _encoded_sizes(sizes: LearnedSizes | None, arrays: Arrays) -> dict[str, Any] | None:
