@@ -49,3 +49,25 @@ def test_another_prior_leaves_the_model_as_it_was(fitted):
     other = model.with_prior(NormalPrior(std=0.2))
     assert np.abs(other.predict(*other.readings(X)[:2]).mean - before).max() > 0
     np.testing.assert_array_equal(model.predict(*model.readings(X)[:2]).mean, before)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (lambda X: (X[:, :1], np.full((1, 1), 0.1)), r"x must have shape \(rows, 2\), got \(5, 1\)"),
+        (lambda X: (X, 0.1), r"errors must be those of `readings\(x, X_err\)`"),
+        (lambda X: (X, np.full((3, 2), 0.1)), "for all rows or for each"),
+    ],
+)
+def test_rows_that_were_not_made_ready_are_refused(fitted, rows, words):
+    estimator, X = fitted
+    with pytest.raises(ValueError, match=words):
+        estimator.model_.predict(*rows(X))
+
+
+def test_the_other_kind_of_labels_and_an_unknown_method_are_refused(fitted):
+    model, X = fitted[0].model_, fitted[1]
+    with pytest.raises(ValueError, match="The model predicts numbers: use its method predict"):
+        model.predict_classes(*model.readings(X)[:2])
+    with pytest.raises(ValueError, match="method must be"):
+        model.predict(*model.readings(X)[:2], method="exact")

@@ -47,6 +47,7 @@ from eiv.prediction.sampling import BlockSampler, FunctionSampler, LiteralSample
 from eiv.prediction.trueinputs import FoundZetas
 from eiv.scaling import Scaler
 from eiv.training.settings import Settings
+from eiv.validation import check_option
 
 __all__ = ["FittedModel", "Names", "Record"]
 
@@ -364,6 +365,8 @@ class FittedModel:
             A `Prediction`.
 
         """
+        check_option("method", method, tuple(SAMPLERS))
+        self._check_rows(x, errors, of_classes=False)
         taken, n_theta, n_zeta = self._taken(errors, n_draws)
         n_values = n_theta * self.n_networks * n_zeta * len(x) * self.n_outputs
         keep = n_values <= memory.KEPT_DRAWS if keep_draws is None else keep_draws
@@ -443,6 +446,7 @@ class FittedModel:
 
         The arguments are those of `predict`. `budget` adds what each input contributes, by 20 thetas at most.
         """
+        self._check_rows(x, errors, of_classes=True)
         assert self.names.classes is not None
         errors, n_theta, n_zeta = self._taken(errors, n_draws)
         posterior = self._in_double  # rows alone and together then have the same probabilities
@@ -536,6 +540,16 @@ class FittedModel:
             shift, scale = torch.zeros(x.shape[1]).double(), torch.ones(x.shape[1]).double()
             zeta = OwnDraws.of(zeta, shift, scale)  # which looks whether it can be drawn from
         return zeta.to(device, torch.float64)
+
+    def _check_rows(self, x: Array, errors: Errors, *, of_classes: bool) -> None:
+        """Raise a ValueError for rows that `readings` has not made ready, and for the other kind of labels."""
+        if self.has_classes != of_classes:
+            kind, method = ("classes", "predict_classes") if self.has_classes else ("numbers", "predict")
+            raise ValueError(f"The model predicts {kind}: use its method {method}.")
+        if np.ndim(x) != 2 or np.shape(x)[1] != self.n_features:
+            raise ValueError(f"x must have shape (rows, {self.n_features}), got {np.shape(x)}.")
+        if not isinstance(errors, np.ndarray | MixedErrors) or len(errors) not in (1, len(x)):
+            raise ValueError("errors must be those of `readings(x, X_err)`, for all rows or for each.")
 
     def _taken(self, errors: Errors, n_draws: tuple[int, int] | None) -> tuple[Errors, int, int]:
         """The errors of x that a prediction takes, the number of thetas per network, and of zetas per block."""
