@@ -16,7 +16,7 @@ from eiv.extras import MissingExtraError, is_installed, needs
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-OTHERS = ("parquet", "excel", "onnx", "odr", "qp", "arviz", "datasets")
+OTHERS = ("parquet", "excel", "onnx", "odr", "qp", "datasets")  # arviz itself needs matplotlib
 NOT_CORE = (
     "typer",
     "rich",
@@ -243,7 +243,6 @@ def test_each_extra_works_without_the_others(extra):
         "onnx": {"onnx"},
         "odr": {"odr"},
         "qp": {"qp"},
-        "arviz": {"arviz"},
     }.get(extra, {"workbook"})
     assert {name for name in SENTENCES if found[name] == SENTENCES[name]} == set(SENTENCES) - works
     assert {found[name] for name in works} <= {"it works", "BadZipFile"}  # the latter from openpyxl itself

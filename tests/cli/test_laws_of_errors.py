@@ -68,6 +68,9 @@ def test_two_columns_hold_minus_and_plus(folder, run):
     )
     np.testing.assert_allclose(pd.read_csv("p.csv")["mean"], wanted, rtol=1e-6)
     assert run("report", "m.eiv", "t.csv", "-o", "r.html")[0] == 0
+    status, out, err = run("explain", "m.eiv", "t.csv", "--row", "3")
+    assert (status, out) == (2, "")
+    assert "column 'length' holds no number; `eiv explain` takes rows without gaps only" in " ".join(err.split())
 
 
 def test_readings_below_a_limit(folder, run):
@@ -88,6 +91,9 @@ def test_readings_below_a_limit(folder, run):
     np.testing.assert_allclose(written["mean"], wanted, rtol=1e-6)
     assert run("predict", "m.eiv", "t.csv", "-o", "p.parquet")[0] == 0
     assert run("report", "m.eiv", "t.csv", "-o", "r.html")[0] == 0
+    status, out, err = run("explain", "m.eiv", "t.csv", "--row", "3")
+    assert (status, out) == (2, "")
+    assert "column 'length' holds no number; `eiv explain` takes rows without gaps only" in " ".join(err.split())
 
 
 def test_missing_readings_are_integrated_over(folder, run):
@@ -107,6 +113,9 @@ def test_missing_readings_are_integrated_over(folder, run):
     assert written["mean"].notna().all()
     assert written["aleatoric"][[3, 7]].min() > written["aleatoric"].median()
     assert run("report", "m.eiv", "h.csv", "-o", "r.html")[0] == 0
+    status, out, err = run("explain", "m.eiv", "h.csv", "--row", "4")
+    assert (status, out) == (2, "")
+    assert "column 'length' holds" in err
 
 
 @pytest.mark.parametrize(

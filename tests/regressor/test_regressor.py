@@ -47,6 +47,7 @@ def test_scikit_learn_contract_with_all_defaults():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The labels contradict the errors of X")  # which the data of the checks do not have
 def test_scikit_learn_contract_of_a_network_of_cosines():
     check_estimator(
         EiVRegressor(0.1, network="cosine", hidden_units=16, random_state=0),

@@ -205,3 +205,9 @@ def test_the_posterior_of_a_size_is_normal_data_s_own_reference():
     closed = math.sqrt(moments[0, 0] - moments[0, 1] ** 2 / (moments[1, 1] - 0.3**2))
     mean, _ = reference(x[:, 0], y, 0.3, 0.4, dof=1)
     assert 0.4 * math.exp(mean) == pytest.approx(closed, rel=0.01)
+
+
+def test_estimated_errors_inside_of_others_are_refused():
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20.0)
+    with pytest.raises(ValueError, match="stands around the errors of all columns"):
+        EiVRegressor([eiv.estimated(0.1, dof=8), 0.1]).fit(X, y)

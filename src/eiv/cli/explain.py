@@ -204,9 +204,11 @@ def _row(table: ModelTable, number: int) -> tuple[TableRows, int]:
             chosen = TableRows(table.source, rows.cells.slice(number - 1 - rows.first, 1), number - 1)
     if chosen is None:
         raise ValueError(f"--row must be from 1, the first row below the names, to {n_rows:,}, got {number}.")
-    missing = Missing.of(table.numbers(chosen))
+    missing, place = Missing.of(table.numbers(chosen)), f"{table.source.path}, {table.source.place(number - 1)}"
+    gaps = [name for name in table.features if not np.isfinite(chosen.readings(name)[0][0])]
+    if gaps and not missing.n_bad:
+        raise TableError(f"{place}: column {gaps[0]!r} holds no number; `eiv explain` takes rows without gaps only.")
     if missing.n_bad:
-        place = f"{table.source.path}, {table.source.place(number - 1)}"
         raise TableError(
             f"{place}: column {next(iter(missing.columns))!r} holds a missing or infinite value."
             f"{table.without_column(missing)}"

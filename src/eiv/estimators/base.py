@@ -435,6 +435,13 @@ class EiVEstimator(BaseEstimator):  # type: ignore[misc]
 
 def _known(errors: Any) -> Any:
     """The stated errors, without what is said of their size."""
+    inside = errors.values() if isinstance(errors, Mapping) else errors if isinstance(errors, list | tuple) else ()
+    if any(isinstance(each, EstimatedError) for each in inside):
+        raise ValueError(
+            "eiv.estimated stands around the errors of all columns, not inside of them: "
+            "x_err=eiv.estimated({'a': 0.1, 'b': 0.1}, dof={'a': 8, 'b': inf}), with infinity for an error whose size "
+            "is known."
+        )
     return errors.error if isinstance(errors, EstimatedError) else errors
 
 
