@@ -192,7 +192,7 @@ class Comparison:
             right.axvline(LEVEL, color="black", linewidth=0.8)
             right.set(xlabel="labels inside their 95 % interval")
             if len(table.filter(like="_errors").columns):
-                right.set_title("thirds by size of the errors of x: ○ small, ● large", fontsize=8.5)
+                right.set_title("thirds by size of the errors of x: open small, filled large", fontsize=8.5)
         return figure
 
     def _thirds(self) -> list[NDArray[np.intp]] | None:
@@ -253,9 +253,14 @@ class Comparison:
         if abs(off) > _STANDARD_ERRORS * np.sqrt(LEVEL * (1 - LEVEL) / n_rows):
             words = "too few" if off < 0 else "more than they should"
         by_error = self.coverage_by_error(self.best)
-        large = "" if by_error is None else f"; {100 * by_error[2]:.1f} % in the third of rows with the largest errors"
+        thirds = ""
+        if by_error is not None:
+            thirds = (
+                f"; {100 * by_error[0]:.1f} % in the third of rows with the smallest errors, "
+                f"{100 * by_error[2]:.1f} % in that with the largest"
+            )
         return (
-            f"The 95 % intervals of {METHODS[self.best].label} hold {100 * found:.1f} % of the labels, {words}{large}."
+            f"The 95 % intervals of {METHODS[self.best].label} hold {100 * found:.1f} % of the labels, {words}{thirds}."
         )
 
 
