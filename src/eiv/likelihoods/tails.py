@@ -124,23 +124,26 @@ def _bends_of_mixture(squares: Tensor, scale: Tensor, nu: Tensor, known: Tensor)
     r"""The same with a known error: means and covariances over the normals of the mixture.
 
     Normal k has the slopes :math:`a_k = p_k (z_k - 1)` with respect to log s and d_k with respect to log nu, where
-    :math:`z_k = r^2 / v_k` and p is the share of s^2 in the variance v. All means over the normals are sums of w, w z
-    and w z^2 times numbers of the row, which are products of matrices.
+    :math:`z_k = r^2 / v_k` and p is the share of s^2 in the variance v. All means over the normals are sums of their
+    densities times numbers of the row, since r^2 stands before the sum: one product of matrices finds them.
     """
     variance, log_weights = mixture(scale, nu, known)
     _, u = _nodes(scale)
     inverse_variances = 1 / variance
-    scaled = squares.unsqueeze(-1) * inverse_variances
-    terms = log_weights + 0.5 * (inverse_variances / (2 * math.pi)).log() - 0.5 * scaled
-    weights, part = terms.softmax(-1), 1 - known.square().unsqueeze(-1) * inverse_variances
+    heights = log_weights + 0.5 * (inverse_variances / (2 * math.pi)).log()  # of the rows alone, not of their residuals
+    terms = torch.addcmul(heights, squares.unsqueeze(-1), inverse_variances, value=-0.5)
+    top = terms.amax(-1, keepdim=True)
+    densities = terms.sub_(top).exp_()
+    part = 1 - known.square().unsqueeze(-1) * inverse_variances
     drift, prior = u - u.exp(), log_weights.exp()  # the slope of a weight with respect to nu / 2, but for its mean
     centre = (prior * drift).sum(-1, keepdim=True)
     variance_of_drift = (prior * (drift - centre).square()).sum(-1)
     d = (nu.unsqueeze(-1) / 2 * (drift - centre)).expand_as(part)
-    once = weights * scaled
-    plain = _sums(weights, part, d, part.square(), part * d, d.square())
-    with_z = _sums(once, part, part.square(), part * d)
-    (twice,) = _sums(once * scaled, part.square())
+    of_weights = (torch.ones_like(part), part, d, part.square(), part * d, d.square())
+    once = [each * inverse_variances for each in (part, part.square(), part * d)]
+    total, *sums = _sums(densities, *of_weights, *once, (part * inverse_variances).square())
+    plain, with_z = [each / total for each in sums[:5]], [each * squares / total for each in sums[5:8]]
+    twice = sums[8] * squares.square() / total
     of_scale, of_nu = with_z[0] - plain[0], plain[1]
     bent = (
         # E[2 p (1 - 2 p) z - 2 p (1 - p)] + Var a
@@ -155,7 +158,8 @@ def _bends_of_mixture(squares: Tensor, scale: Tensor, nu: Tensor, known: Tensor)
         with_z[2] - plain[3] - of_scale * of_nu,
         of_nu - (nu / 2).square() * variance_of_drift + plain[4] - of_nu.square(),
     )
-    return Bends(terms.logsumexp(-1), torch.stack([of_scale, of_nu], dim=-1), torch.stack(bent, dim=-1))
+    log_density = total.log() + top.squeeze(-1)
+    return Bends(log_density, torch.stack([of_scale, of_nu], dim=-1), torch.stack(bent, dim=-1))
 
 
 def _sums(weights: Tensor, *numbers: Tensor) -> Sequence[Tensor]:
