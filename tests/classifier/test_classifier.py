@@ -133,12 +133,20 @@ def test_labels_that_cannot_be_fitted(y, words):
         EiVClassifier(0.1, **FAST).fit(table()[0], y)
 
 
-def test_a_class_with_one_row_can_be_fitted():
+def test_a_class_with_one_row_is_refused():
     X, y = table()
-    y = np.where(np.arange(60) == 7, "rare", np.where(y > 0, "b", "a"))
-    p = EiVClassifier(0.1, **FAST).fit(X, y).predict_proba(X)
-    assert p.shape == (60, 3)
-    assert 0 < p[:, 2].mean() < 0.2
+    words = np.where(y > 0, "b", "a")
+    rare = np.where(np.arange(60) == 7, "rare", words)
+    with pytest.raises(
+        ValueError, match=r"y: a class needs two rows at least.*one row have: 'rare'. Leave these rows out"
+    ):
+        EiVClassifier(0.1, **FAST).fit(X, rare)
+    with pytest.raises(ValueError, match=r"one row have: 0, 1, 2, 3, 4 and 15 more"):
+        EiVClassifier(0.1, **FAST).fit(X, np.where(np.arange(60) < 20, np.arange(60), 99))
+    with pytest.raises(ValueError, match="one row have: 'rare'"):  # the other one does not count
+        EiVClassifier(0.1, **FAST).fit(X, np.where(np.arange(60) == 8, "rare", rare), sample_weight=np.arange(60) != 8)
+    twice = np.where(np.isin(np.arange(60), [7, 8]), "rare", words)
+    assert EiVClassifier(0.1, **FAST).fit(X, twice).classes_.tolist() == ["a", "b", "rare"]
 
 
 def test_a_class_unseen_at_fit_cannot_be_scored():

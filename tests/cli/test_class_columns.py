@@ -74,27 +74,20 @@ def test_words_for_missing_values_are_no_class(folder, run, word):
     assert "2 classes: large" in out
 
 
-def test_the_only_row_of_a_class_is_learned_from(folder, run):
-    table = with_classes()
-    for seed in range(3):
-        table["kind"] = with_classes()["kind"]
-        table.loc[seed, "kind"] = "odd"
+def test_rare_classes_are_learned_from_and_single_rows_refused(folder, run):
+    """Two or three rows of a class must not lose so many to the held-out rows that one is left."""
+    for seed, n_rare in enumerate([2, 3, 3]):
+        table = with_classes()
+        table.loc[: n_rare - 1, "kind"] = "odd"
         table.to_csv("c.csv", index=False)
-        run(
-            "fit",
-            "c.csv",
-            "--target",
-            "kind",
-            *FIT,
-            *QUICK,
-            "--seed",
-            str(seed),
-            "--no-refit",
-            "--force",
-            "-o",
-            "c.eiv",
-        )
+        options = (*FIT, *QUICK, "--seed", str(seed), "--holdout", "0.5", "--no-refit", "--force", "-o", "c.eiv")
+        assert run("fit", "c.csv", "--target", "kind", *options)[0] == 0
         assert EiVClassifier.load("c.eiv").classes_.tolist() == ["large", "odd", "small"]
+    table.loc[1:2, "kind"] = "small"
+    table.to_csv("c.csv", index=False)
+    status, _, err = run("fit", "c.csv", "--target", "kind", *options)
+    assert status == 2
+    assert "one row have: 'odd'" in " ".join(err.split())
 
 
 def test_truth_values_and_gaps_of_a_parquet_table(folder, run):

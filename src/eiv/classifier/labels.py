@@ -10,6 +10,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from eiv.validation import check_unmasked
 
+_NAMED = 5  # classes in a message
+
 
 def check_labels(y: Any) -> None:
     """Refuse labels that are missing."""
@@ -40,6 +42,13 @@ def one_column_per_class(labels: NDArray[Any]) -> tuple[NDArray[np.float64], NDA
         raise ValueError(f"y: {error} eiv.EiVRegressor takes labels that are numbers.") from error
     if len(classes) == 1:
         raise ValueError(f"y has one class only, {classes.tolist()[0]!r}: a classifier needs two at least.")
+    if (alone := np.bincount(codes.reshape(-1)) == 1).any():
+        names = ", ".join(repr(name) for name in classes[alone].tolist()[:_NAMED])
+        more = f" and {alone.sum() - _NAMED} more" if alone.sum() > _NAMED else ""
+        raise ValueError(
+            f"y: a class needs two rows at least, since one does not show how far it reaches; one row have: "
+            f"{names}{more}. Leave these rows out, or put them into another class."
+        )
     return np.eye(len(classes))[codes], classes
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 100  # the most features that are listed, and the most other columns
 _LEAST_HELD_OUT = 5  # the fewest held-out rows that are scored
+_ROWS_OF_CLASS = 2  # that a classifier needs of each
 
 
 @app.command()
@@ -209,12 +210,15 @@ def _split(table: TrainingTable, options: FitOptions) -> tuple[NDArray[np.intp],
     split = rows
     if table.has_classes and table.groups is None:
         _, places, sizes = np.unique(table.y, return_inverse=True, return_counts=True)
-        split = rows[sizes[places] > 1]  # the only row of a class is learned from
-        if options.holdout * len(split) >= (sizes > 1).sum() > 1:  # what a split by shares needs
+        split = rows[sizes[places] > _ROWS_OF_CLASS]  # rarer ones are learned from
+        if options.holdout * len(split) >= (sizes > _ROWS_OF_CLASS).sum() > 1:  # what a split by shares needs
             kind = StratifiedShuffleSplit
     splitter = kind(1, test_size=options.holdout, random_state=options.seed)
     _, chosen = next(splitter.split(split, table.y[split], None if table.groups is None else table.groups[split]))
     test = split[chosen]
+    if table.has_classes and table.groups is None:
+        left_over = np.bincount(places) - np.bincount(places[test], minlength=places.max() + 1)
+        test = test[left_over[places[test]] >= _ROWS_OF_CLASS]
     train = np.setdiff1d(rows, test)
     if len(train) < 2:
         raise ValueError(left.format(f"one of {len(rows)} rows"))

@@ -23,6 +23,7 @@ FEATURES = {"cpu": 2**24, "cuda": 2**28}  # cosines at all nodes of some rows: 1
 PREDICTION_PASS = {"cpu": 2**22, "cuda": 2**27}  # of the widest layer: as many as fit into a cache, or fill a GPU
 LITERAL_PASS = {"cpu": 2**20, "cuda": 2**26}  # of the widest layer, in the literal Algorithm 2
 DRAWS = {"cpu": 2**21, "cuda": 2**24}  # draws of f, of all networks
+CLASSES = {"cpu": 2**18, "cuda": 2**24}  # probabilities of a block of thetas: on a CPU about the cache of a core
 KEPT_DRAWS = 2**25  # draws of f that a prediction keeps unless the user decides
 COSINES_AT_ONCE = 2**16  # on a CPU: they stay in the cache of a core
 BUDGET = 2**18  # values of zetas that a core takes at once for the shares of the features

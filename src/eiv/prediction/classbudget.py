@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from eiv.engine import memory
 from eiv.engine.pooling import pooled
 from eiv.engine.workers import run_tasks
 from eiv.inputs.nodes import nodes_of_rule
@@ -59,8 +60,11 @@ class EntropyBudgetSampler(ClassSampler):
         return found
 
     @property
-    def _n_nodes(self) -> int:
-        return _VALUES * _OTHERS
+    def rows_at_once(self) -> int:
+        """How many rows fit in a fixed amount of memory."""
+        stack = self.posterior.stack
+        per_row = stack.n_networks * self._n_thetas * _VALUES * _OTHERS * stack.n_outputs
+        return max(1, memory.DRAWS[self.posterior.parameters[0].device.type] // per_row)
 
     def _information(self, own: Tensor, others: Tensor, feature: int) -> Tensor:
         """I of one feature, `rows`, from its values, `n x rows`, and those of all inputs, `n x rows x n_x`."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from eiv.engine import memory
 from eiv.engine.pooling import pooled
 from eiv.engine.workers import run_tasks
-from eiv.inputs.nodes import nearest_nodes, nodes_of_rule
+from eiv.inputs.nodes import nodes_of_rule
 from eiv.inputs.zeta import ZetaPosterior
 from eiv.posteriors import WeightDraw
 from eiv.prediction.result import is_unlike
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["ClassPrediction", "ClassSampler", "Entropies", "entropies"]
 
 Array = NDArray[np.float64]
-_NODES_OF_TASK = 8  # zetas of a row that a core takes at once
+_NODES_OF_BLOCK = 3  # zetas at which each theta of a block is evaluated
+_LENGTH = 4.0  # of the Gaussian process that interpolates between them, in standard deviations of the true input
+_RIDGE = 1e-6  # where points coincide, as those of exact inputs do
 
 
 class Entropies(NamedTuple):
@@ -81,8 +83,12 @@ def entropies(p: Tensor, weights: Tensor, pool: Tensor | None = None) -> Entropi
 
     """
     of_theta = torch.einsum("skqrc,qr->skrc", p, weights)
-    mean = pooled(of_theta.mean(1), pool)
-    label = pooled(torch.einsum("skqr,qr->skr", _entropy(p), weights).mean(1), pool)
+    return _split(of_theta, torch.einsum("skqr,qr->skr", _entropy(p), weights), pool)
+
+
+def _split(of_theta: Tensor, labels: Tensor, pool: Tensor | None) -> Entropies:
+    """The same from the means over zeta under each theta: of p, `S x K x rows x C`, and of H[p], `S x K x rows`."""
+    mean, label = pooled(of_theta.mean(1), pool), pooled(labels.mean(1), pool)
     of_thetas, total = pooled(_entropy(of_theta).mean(1), pool), _entropy(mean)
     return Entropies(mean, label, (of_thetas - label).clamp_min(0), (total - of_thetas).clamp_min(0))
 
@@ -99,9 +105,16 @@ class ClassSampler(BlockSampler):
 
     The entropy of a mean over few zetas is too small. Thetas are therefore not in blocks with few zetas each, as for
     moments. The zetas of a row are nodes of a rule, the same for every seed, and are matched to the posterior of zeta.
-    Where the family knows the mean of f over theta in closed form, there are Q = G L nodes, and the deviation of f
-    under a theta is that at the nearest of G nodes, as for `BlockSampler`. For other families Q is 2 G, since each
-    theta takes a pass through the network at each of them.
+
+    A pass through the network for each theta at each of Q = 3 G zetas would take long. The mean network is evaluated at
+    all of them, and the thetas of a block at three of their own. In between, the deviation of a theta from the mean
+    network is interpolated, since it varies far less with zeta than f itself:
+
+    .. math:: f_{\theta_k}(\zeta_q) \approx f_0(\zeta_q)
+              + \sum_{l=1}^3 w_{gl}(\zeta_q) \big(f_{\theta_k}(\zeta_{gl}) - f_0(\zeta_{gl})\big)
+
+    f_0 is the mean of f over theta where the family knows it in closed form, else f at the parameters of the network,
+    nothing dropped. The weights w are those of `interpolation`.
 
     Args are those of `BlockSampler`.
 
@@ -122,34 +135,62 @@ class ClassSampler(BlockSampler):
     def rows_at_once(self) -> int:
         """How many rows fit in a fixed amount of memory."""
         stack = self.posterior.stack
-        per_row = stack.n_networks * self._n_thetas * self._n_nodes * stack.n_outputs
-        return max(1, memory.DRAWS[self.posterior.parameters[0].device.type] // per_row)
+        per_row = stack.n_networks * self.thetas_per_block * self.n_blocks * self._n_own * stack.n_outputs
+        return max(1, memory.CLASSES[self.posterior.parameters[0].device.type] // per_row)
 
     @property
     def _n_thetas(self) -> int:
         return self.n_blocks * self.thetas_per_block
 
     @property
-    def _n_nodes(self) -> int:
-        return self.n_blocks * (self.n_zeta if self.posterior.in_closed_form else min(2, self.n_zeta))
+    def _n_own(self) -> int:
+        return min(_NODES_OF_BLOCK, self.n_zeta)
 
     def entropies(self, inputs: ZetaPosterior) -> Entropies:
         """The probabilities and the components of their entropy for `inputs`, `rows x n_x`, in float64."""
-        thetas, like = self._thetas(slice(None)), inputs.mean
+        like = inputs.mean
         if self.n_zeta == 1:  # exact inputs
-            p = self._probabilities(thetas, like.unsqueeze(0))
+            p = self._probabilities(self._thetas(slice(None)), like.unsqueeze(0))
             return entropies(p, torch.ones(1, len(like), dtype=p.dtype, device=p.device), self.pool)
-        rule = nodes_of_rule(self._n_nodes, self._n_base(inputs))
-        zeta, weights = self._nodes(inputs, rule.to(like))
-        tasks = [partial(self._probabilities, thetas, some) for some in zeta.split(_NODES_OF_TASK)]
-        if self.posterior.in_closed_form:
-            coarse = nodes_of_rule(self.n_blocks, rule.shape[1])
-            near = nearest_nodes(rule, coarse)
-            at, _ = self._nodes(inputs, coarse.to(like))
-            tasks = [partial(self._near, thetas, *pair) for pair in zip(at, zeta[near], strict=True)]
-            weights = weights[near.flatten()]
-        p = torch.cat(run_tasks(tasks, like.device), dim=2)
-        return entropies(p, weights.double(), self.pool)
+        rule = nodes_of_rule(self.n_blocks * self._n_own, self._n_base(inputs))
+        if rule.shape[1] == 1:  # in order: a block takes nodes that lie far apart
+            rule = rule.view(self._n_own, self.n_blocks).T.reshape(-1, 1)
+        nodes = _Nodes.of(inputs, *self._nodes(inputs, rule.to(like)))
+        centre = self._mean_network(nodes.zeta)
+        tasks = [partial(self._of_block, block, nodes, centre) for block in range(self.n_blocks)]
+        of_theta, labels = (torch.cat(each, dim=1) for each in zip(*run_tasks(tasks, like.device), strict=True))
+        return _split(of_theta.mT, labels, self.pool)
+
+    @torch.no_grad()
+    def _mean_network(self, zeta: Tensor) -> Tensor:
+        """f_0 at `zeta`, `Q x rows x n_x`: `S x Q x C x rows`, in float64."""
+        posterior = self.posterior
+        flat = zeta.flatten(0, 1).expand(posterior.stack.n_networks, -1, -1)
+        if posterior.in_closed_form:
+            f = posterior.mean(flat)
+        else:
+            f = posterior.stack(posterior.no_masks(), flat.unsqueeze(1)).squeeze(1)
+        by_zeta: Tensor = f.double().unflatten(1, zeta.shape[:2]).mT.contiguous()
+        return by_zeta
+
+    @torch.no_grad()
+    def _of_block(self, block: int, nodes: _Nodes, centre: Tensor) -> tuple[Tensor, Tensor]:
+        """The means over zeta of p, `S x A x C x rows`, and of H[p], `S x A x rows`, under the thetas of a block."""
+        own = slice(block * self._n_own, (block + 1) * self._n_own)
+        zeta = nodes.zeta[own]
+        shared = zeta.flatten(0, 1).expand(self.posterior.stack.n_networks, self.thetas_per_block, -1, -1)
+        f = self.posterior.evaluate(self._thetas(slice(block, block + 1)), shared).double()
+        deviations = f.unflatten(2, zeta.shape[:2]).mT - centre[:, own].unsqueeze(1)  # S x A x own x C x rows
+        moves = interpolation(nodes.at, nodes.at[:, own]).permute(2, 1, 0).unsqueeze(2)  # own x Q x 1 x rows
+        f = centre.unsqueeze(1).repeat(1, self.thetas_per_block, 1, 1, 1)  # S x A x Q x C x rows
+        for move, deviation in zip(moves.contiguous(), deviations.unsqueeze(2).unbind(3), strict=True):
+            f.addcmul_(move, deviation)
+        f -= f.amax(-2, keepdim=True)
+        p = f.exp()
+        total = p.sum(-2, keepdim=True)
+        p /= total
+        labels = total.squeeze(-2).log() - f.mul_(p).sum(-2)
+        return (p * nodes.weights.unsqueeze(1)).sum(2), (labels * nodes.weights).sum(2)
 
     @torch.no_grad()
     def _probabilities(self, thetas: WeightDraw, zeta: Tensor) -> Tensor:
@@ -159,16 +200,59 @@ class ClassSampler(BlockSampler):
         by_zeta: Tensor = f.double().softmax(-1).unflatten(2, zeta.shape[:2])
         return by_zeta
 
-    @torch.no_grad()
-    def _near(self, thetas: WeightDraw, at: Tensor, zeta: Tensor) -> Tensor:
-        """The same with the deviations from the mean over theta as they are at `at`, `rows x n_x`."""
-        n_networks = self.posterior.stack.n_networks
-        f = self.posterior.evaluate(thetas, at.expand(n_networks, self._n_thetas, -1, -1)).double()  # S x K x rows x C
-        together = torch.cat([at.unsqueeze(0), zeta])
-        mean = self.posterior.mean(together.flatten(0, 1).expand(n_networks, -1, -1)).double()
-        mean = mean.unflatten(1, together.shape[:2]).unsqueeze(1)
-        near: Tensor = (mean[:, :, 1:] + (f.unsqueeze(2) - mean[:, :, :1])).softmax(-1)
-        return near
+
+class _Nodes(NamedTuple):
+    """The zetas of a rule.
+
+    Attributes:
+        zeta: `Q x rows x n_x`; those of a block follow each other.
+        weights: `Q x rows`, in float64.
+        at: `rows x Q x n_x`, their distances from the mean of zeta in standard deviations, 0 for exact inputs.
+
+    """
+
+    zeta: Tensor
+    weights: Tensor
+    at: Tensor
+
+    @classmethod
+    def of(cls, inputs: ZetaPosterior, zeta: Tensor, weights: Tensor) -> _Nodes:
+        weights, away = weights.double(), (zeta - inputs.mean).double()
+        std = (weights.unsqueeze(2) * away.square()).sum(0).sqrt()
+        return cls(zeta, weights, (away / torch.where(std > 0, std, 1.0)).transpose(0, 1))
+
+
+def interpolation(at: Tensor, known: Tensor) -> Tensor:
+    r"""Weights that interpolate a smooth function from a few points, as a Gaussian process of unknown mean does.
+
+    .. math:: w(z) = \begin{pmatrix} k(z_i, z_j) & 1 \\ 1 & 0 \end{pmatrix}^{-1}
+              \begin{pmatrix} k(z_i, z) \\ 1 \end{pmatrix}, \qquad
+              k(z, z') = \exp\Big(- \frac{|z - z'|^2}{2 \cdot 4^2\, n_x}\Big)
+
+    They add up to one, so that a constant stays. A length of four standard deviations of each input makes what lies
+    between the points nearly straight.
+
+    Args:
+        at: z, `rows x Q x n_x`, in standard deviations of each input.
+        known: the points, `rows x own x n_x`.
+
+    Returns:
+        The weights of the points, `rows x Q x own`.
+
+    Examples:
+        >>> points = torch.tensor([[[-1.0], [1.0]]], dtype=torch.float64)
+        >>> interpolation(torch.tensor([[[-1.0], [0.0]]], dtype=torch.float64), points).round(decimals=3)
+        tensor([[[1.0000, 0.0000],
+                 [0.5000, 0.5000]]], dtype=torch.float64)
+
+    """
+    n_own, width = known.shape[1], 2 * _LENGTH**2 * at.shape[2]
+    among, to = (torch.exp(-torch.cdist(known, other).square() / width) for other in (known, at))
+    among = among + _RIDGE * torch.eye(n_own, dtype=at.dtype, device=at.device)
+    bordered = nn.functional.pad(among, (0, 1, 0, 1), value=1.0)
+    bordered[:, -1, -1] = 0.0
+    found: Tensor = torch.linalg.solve(bordered, nn.functional.pad(to, (0, 0, 0, 1), value=1.0))
+    return found[:, :n_own].mT
 
 
 @dataclass(frozen=True, eq=False, repr=False)
