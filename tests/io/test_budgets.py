@@ -1,9 +1,14 @@
-"""Budgets in forms that others read. EIV_DSI_XSD names the schema of the D-SI, SI_Format.xsd, to check the XML with."""
+"""Budgets in forms that others read.
+
+`schemas/` holds a schema of the XML that was written for these tests. EIV_DSI_XSD names the schema of the D-SI itself,
+SI_Format.xsd, to check the XML with.
+"""
 
 import json
 import math
 import os
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -65,14 +70,55 @@ def test_xml_holds_the_numbers(budget):
     assert float(root.find("remainder").get("variance")) == budget.remainder
 
 
-def test_the_order_and_forms_of_the_d_si(budget):
-    """What its schema asks of a real quantity: the order of the elements, and decimal forms of the numbers."""
-    for real in ElementTree.fromstring(budget_to_xml(budget)).findall(".//si:real", SI):
-        names = [child.tag.removeprefix(f"{{{NAMESPACE}}}") for child in real]
-        assert names == ["label", "value", "unit", "measurementUncertaintyUnivariate"]
-        assert re.fullmatch(r"[-+]?(\d*\.\d+|\d+\.?\d*)([eE][-+]?\d+)?", real.find("si:value", SI).text)
-        factor = real.find(".//si:coverageFactor", SI)
-        assert factor is None or re.fullmatch(r"[1-9]\d*\.\d*", factor.text)
+@pytest.fixture(scope="module")
+def schema():
+    """Of the whole document, written for these tests; `si_real.xsd` beside it has the elements of the D-SI."""
+    xmlschema = pytest.importorskip("xmlschema")
+    return xmlschema.XMLSchema(Path(__file__).parent / "schemas" / "uncertainty_budget.xsd")
+
+
+def test_xml_is_valid_against_the_shipped_schema(budget, schema):
+    for each in (budget, *OTHERS):
+        schema.validate(budget_to_xml(each))
+
+
+OTHERS = (
+    UncertaintyBudget("y", 0.0, (InputQuantity("a", -math.pi, 1.0),)),
+    UncertaintyBudget("y", -0.0, (InputQuantity("a", 1e-300, 1e-120, dof=1.01),), level=1 - 1e-12),
+    UncertaintyBudget("µ", 1e120, (InputQuantity("a", 3.0, 1e100), InputQuantity("b", 1.0, 0.0)), remainder=1e190),
+    UncertaintyBudget("y", 1.0, (InputQuantity("a", 0.0, 0.0),), level=0.6827),
+)
+
+DAMAGED = {
+    "no unit": ("<si:unit>\\kilogram</si:unit>", ""),
+    "an empty unit": ("<si:unit>\\kilogram</si:unit>", "<si:unit/>"),
+    "no value": ("<si:value>1.5</si:value>", ""),
+    "a value that is no number": ("<si:value>1.5<", "<si:value>1,5<"),
+    "an infinite value": ("<si:value>1.5<", "<si:value>inf<"),
+    "value before label": (
+        "<si:label>fit</si:label>\n      <si:value>0.0</si:value>",
+        "<si:value>0.0</si:value><si:label>fit</si:label>",
+    ),
+    "a negative uncertainty": ("MU>4e-09<", "MU>-4e-09<"),
+    "a factor below 1": ("Factor>2.", "Factor>0."),
+    "a factor with an exponent": ("Factor>2.", "Factor>2e0"),
+    "a probability above 1": ("Probability>0.95", "Probability>1.95"),
+    "the name of an older version": ("expandedMU>", "expandedUnc>"),
+    "another namespace": (NAMESPACE, "https://example.org/si"),
+    "no sensitivity coefficient": (' sensitivityCoefficient="-3.0"', ""),
+    "no degrees of freedom left": ('degreesOfFreedom="5.5"', 'degreesOfFreedom="0.0"'),
+    "two results": ("<input ", "<result ", "</input>", "</result>"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+def test_the_shipped_schema_refuses(budget, schema, damage):
+    text = budget_to_xml(budget)
+    for before, after in zip(damage[::2], damage[1::2], strict=True):
+        assert before in text
+        text = text.replace(before, after)
+    ElementTree.fromstring(text)  # still XML: it is the schema that refuses it
+    assert not schema.is_valid(text)
 
 
 def test_a_factor_below_one_has_no_place_in_the_d_si(budget):
@@ -85,8 +131,7 @@ def test_a_factor_below_one_has_no_place_in_the_d_si(budget):
 def test_xml_is_valid_against_the_schema_of_the_d_si(budget):
     xmlschema = pytest.importorskip("xmlschema")
     schema = xmlschema.XMLSchema(os.environ["EIV_DSI_XSD"])
-    normal = UncertaintyBudget("y", 0.0, (InputQuantity("a", -math.pi, 1.0),))
-    for each in (budget, normal):
+    for each in (budget, *OTHERS):
         reals = ElementTree.fromstring(budget_to_xml(each)).findall(".//si:real", SI)
         assert len(reals) == 1 + len(each.quantities)
         for real in reals:

@@ -50,6 +50,14 @@ def test_known_uncertainties_have_the_normal_factor():
     assert budget.coverage_factor == pytest.approx(norm.ppf(0.975))
 
 
+@pytest.mark.parametrize("scale", [1e-120, 1e120])
+def test_degrees_of_freedom_do_not_depend_on_the_unit(scale):
+    small = UncertaintyBudget(
+        "y", 0.0, (InputQuantity("a", 0.0, 3.0 * scale, dof=4), InputQuantity("b", 0.0, 4.0 * scale))
+    )
+    assert small.dof == pytest.approx(4 * 5**4 / 3**4)
+
+
 def test_a_remainder_counts_and_may_be_negative():
     quantities = (InputQuantity("a", 0.0, 3.0), InputQuantity("b", 0.0, 4.0))
     assert UncertaintyBudget("y", 0.0, quantities, remainder=144.0).std == 13.0
@@ -72,6 +80,12 @@ def test_a_remainder_counts_and_may_be_negative():
 def test_what_is_no_quantity_is_refused(arguments, words):
     with pytest.raises(ValueError, match=words):
         InputQuantity(**{"name": "a", "value": 0.0, "std": 1.0} | arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"value": math.nan}, {"remainder": math.inf}])
+def test_a_result_is_finite(arguments):
+    with pytest.raises(ValueError, match="y: value and remainder must be finite"):
+        UncertaintyBudget(**{"name": "y", "value": 0.0, "quantities": (InputQuantity("a", 0.0, 1.0),)} | arguments)
 
 
 def test_units_are_set_by_name():

@@ -96,8 +96,10 @@ class UncertaintyBudget:
     unit: str = r"\one"
 
     def __post_init__(self) -> None:
-        """Refuse a level that is no probability, and a variance that is negative."""
+        """Refuse what is not finite, a level that is no probability, and a variance that is negative."""
         check_level("level", self.level)
+        if not (math.isfinite(self.value) and math.isfinite(self.remainder)):
+            raise ValueError(f"{self.name}: value and remainder must be finite numbers.")
         if self._variance < 0:
             raise ValueError(f"remainder must not outweigh the input quantities, got {self.remainder!r}.")
 
@@ -113,8 +115,11 @@ class UncertaintyBudget:
     @property
     def dof(self) -> float:
         """The effective degrees of freedom."""
-        weight = sum(quantity.contribution**4 / quantity.dof for quantity in self.quantities)
-        return self.std**4 / weight if weight > 0 else math.inf
+        if self.std == 0:
+            return math.inf
+        # Shares first: fourth powers of contributions in small or large units would leave the range of a float.
+        weight = sum((quantity.contribution / self.std) ** 4 / quantity.dof for quantity in self.quantities)
+        return 1 / weight if weight > 0 else math.inf
 
     @property
     def coverage_factor(self) -> float:
