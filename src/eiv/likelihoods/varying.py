@@ -315,7 +315,7 @@ class VaryingLikelihood(Likelihood):
 
     def _gain(self, other: Self, rows: Outputs) -> tuple[Tensor, Tensor]:
         """How much more probable rows are than under another likelihood, nats per row, and its error: `S x 1` each."""
-        of_rows = self._log_densities(rows) - other._log_densities(rows)  # noqa: SLF001
+        of_rows = self._log_densities(rows) - other._log_densities(rows)
         gain, std = (each(of_rows, rows.counts).unsqueeze(1) for each in (row_mean, row_std))
         return gain, std / rows.size**0.5
 
