@@ -140,7 +140,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         missing: Literal["refuse", "integrate"] = "refuse",
         x_err_factor: float | Literal["auto"] | None = None,
         zeta_draws: str | None = None,
-        posterior: str | type[WeightPosterior] | None = None,
+        posterior: str | type[WeightPosterior] | WeightPosterior | None = None,
         module: Callable[[int, int], nn.Module] | None = None,
         network: str | None = None,
         hidden_units: int | None = None,
@@ -327,7 +327,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         path: str | Path,
         module: Callable[[int, int], nn.Module] | None = None,
         *,
-        posterior: type[WeightPosterior] | None = None,
+        posterior: type[WeightPosterior] | WeightPosterior | None = None,
         input_prior: InputPrior | None = None,
     ) -> Self:
         """Read a fitted model from its file; it predicts what it did before, to the last bit on the same machine.

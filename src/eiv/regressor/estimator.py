@@ -174,7 +174,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         missing: Literal["refuse", "integrate"] = "refuse",
         x_err_factor: float | Literal["auto"] | None = None,
         zeta_draws: str | None = None,
-        posterior: str | type[WeightPosterior] | None = None,
+        posterior: str | type[WeightPosterior] | WeightPosterior | None = None,
         module: Callable[[int, int], nn.Module] | None = None,
         network: str | None = None,
         hidden_units: int | None = None,
@@ -186,7 +186,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         learning_rate: float | None = None,
         learning_rate_decay: float | None = None,
         y_noise: str | float | NoiseRule | None = None,
-        likelihood: str | type[Likelihood] | None = None,
+        likelihood: str | type[Likelihood] | Likelihood | None = None,
         y_noise_init: float | None = None,
         y_noise_every: int | None = None,
         held_out: float | None = None,
@@ -405,10 +405,10 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         path: str | Path,
         module: Callable[[int, int], nn.Module] | None = None,
         *,
-        posterior: type[WeightPosterior] | None = None,
+        posterior: type[WeightPosterior] | WeightPosterior | None = None,
         input_prior: InputPrior | None = None,
         y_noise: NoiseRule | None = None,
-        likelihood: type[Likelihood] | None = None,
+        likelihood: type[Likelihood] | Likelihood | None = None,
     ) -> Self:
         """Read a fitted model from its file; it predicts what it did before, to the last bit on the same machine.
 

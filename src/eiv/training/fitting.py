@@ -279,18 +279,21 @@ def fit_stack(
 
 
 def _check_one_kind(chosen: Sequence[Settings]) -> None:
-    """Refuse models that differ in what their networks have in common; of the user's own objects the class counts."""
+    """Refuse models that differ in what their networks have in common."""
     first = vars(chosen[0])
     for name, value in ((name, value) for other in chosen[1:] for name, value in vars(other).items()):
         known = name == "y_noise" and all(isinstance(each, int | float) for each in (value, first[name]))
-        same = value == first[name] if isinstance(value, _PLAIN) else _kind(value) is _kind(first[name])
+        same = value == first[name] if isinstance(value, _PLAIN) else _same(value, first[name])
         if name not in _OWN and not known and not same:
             raise ValueError(f"{name} must be the same for all models of a stack, got {first[name]!r} and {value!r}.")
 
 
-def _kind(value: object) -> object:
-    """A class, or that of an object; an estimator that is cloned has copies of its objects."""
-    return value if isinstance(value, type) else type(value)
+def _same(value: object, other: object) -> bool:
+    """Whether two classes or objects of the user's own are one, or copies: a cloned estimator has copies of them."""
+    if value is other or isinstance(value, type) or type(value) is not type(other):
+        return value is other
+    parts, others = getattr(value, "__dict__", {}), getattr(other, "__dict__", {})
+    return parts.keys() == others.keys() and all(np.array_equal(part, others[name]) for name, part in parts.items())
 
 
 def _fit_by_evidence(
@@ -457,9 +460,9 @@ def new_likelihood(settings: Settings, y_noise: Tensor) -> Likelihood:
     return likelihood_of(settings).start(y_noise, rule if isinstance(rule, NoiseRule) else None)
 
 
-def likelihood_of(settings: Settings) -> type[Likelihood]:
-    """The likelihood: one of ours by its name, or the user's own."""
-    kind: type[Likelihood] = (
+def likelihood_of(settings: Settings) -> type[Likelihood] | Likelihood:
+    """The likelihood: one of ours by its name, or the user's own, a class or an object with parameters of its own."""
+    kind: type[Likelihood] | Likelihood = (
         LIKELIHOODS[settings.likelihood] if isinstance(settings.likelihood, str) else settings.likelihood
     )
     return kind
@@ -503,7 +506,9 @@ def new_posterior(
 
     stack = NetworkStack(build, n_inputs, n_outputs, seeds, device, DTYPES[settings.dtype])
     penalty = settings.weight_penalty if weight_penalty is None else weight_penalty
-    return family_of(settings)(fast_stack(stack, settings.precision), penalty)
+    family = family_of(settings)
+    new = family.start if isinstance(family, WeightPosterior) else family
+    return new(fast_stack(stack, settings.precision), penalty)
 
 
 def network_of(settings: Settings, n_inputs: int, n_outputs: int) -> nn.Module:
@@ -513,9 +518,9 @@ def network_of(settings: Settings, n_inputs: int, n_outputs: int) -> nn.Module:
     return paper_network(n_inputs, n_outputs, settings.hidden_units, settings.n_hidden, settings.dropout)
 
 
-def family_of(settings: Settings) -> type[WeightPosterior]:
-    """The family of the weight posterior: one of ours by its name, or the user's own."""
-    family: type[WeightPosterior] = (
+def family_of(settings: Settings) -> type[WeightPosterior] | WeightPosterior:
+    """The family of the weight posterior: one of ours by its name, or the user's own, a class or an object."""
+    family: type[WeightPosterior] | WeightPosterior = (
         FAMILIES[settings.posterior] if isinstance(settings.posterior, str) else settings.posterior
     )
     return family

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,12 +22,13 @@ __all__ = ["RECIPES", "SETTINGS", "Setting", "Settings", "settings_for"]
 NETWORKS = ("paper", "cosine")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _FAMILY = v.Constraint(
-    lambda value: isinstance(value, type) and issubclass(value, WeightPosterior),
-    "a subclass of eiv.posteriors.WeightPosterior",
+    lambda value: _is_own(value, WeightPosterior) and not hasattr(value, "stack"),
+    "a subclass of eiv.posteriors.WeightPosterior, or an object of one that has no networks yet",
 )
 AUTO = "auto"  # the data decide
 _LIKELIHOOD = v.Constraint(
-    lambda value: isinstance(value, type) and issubclass(value, Likelihood), "a subclass of eiv.likelihoods.Likelihood"
+    lambda value: _is_own(value, Likelihood) and isinstance(value, type) == _starts_from_class(value),
+    "a subclass of eiv.likelihoods.Likelihood, or an object of one whose `start` is an ordinary method",
 )
 _RULE = v.Constraint(lambda value: isinstance(value, NoiseRule), "an eiv.likelihoods.NoiseRule")
 _PRIOR = v.Constraint(
@@ -39,6 +41,16 @@ _MODULE = v.Constraint(
     "n_outputs: ...)",
 )
 _DEVICE = v.Constraint(lambda value: value == "auto" or _is_device(value), "'auto', 'cpu', 'cuda' or 'cuda:N'")
+
+
+def _is_own(value: Any, kind: type) -> bool:
+    """Whether a value is a subclass of `kind`, or an object of one."""
+    return issubclass(value, kind) if isinstance(value, type) else isinstance(value, kind)
+
+
+def _starts_from_class(value: Any) -> bool:
+    """Whether a likelihood is started by a class method, which would lose the parameters of an object."""
+    return isinstance(inspect.getattr_static(value, "start"), classmethod)
 
 
 def _is_device(value: Any) -> bool:
@@ -146,8 +158,8 @@ class Settings:
         v.either(v.option(*FAMILIES), _FAMILY),
         "the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, such as "
         '"linearised_laplace" (the default) and "bernoulli_dropout" (the paper), or a subclass of '
-        "`eiv.posteriors.WeightPosterior` of your own. Each family says in its docstring what it learns, costs "
-        "and misses; `docs/method.md` compares them.",
+        "`eiv.posteriors.WeightPosterior` of your own, or an object of it. Each family says in its docstring what it "
+        "learns, costs and misses; `docs/method.md` compares them.",
         paper="bernoulli_dropout",
         default="linearised_laplace",
     )
@@ -228,7 +240,8 @@ class Settings:
     likelihood: Any = of_recipe(
         v.either(v.option(*LIKELIHOODS, AUTO), _LIKELIHOOD),
         'how labels scatter about f: a name of `eiv.likelihoods.LIKELIHOODS`, such as "normal" (the paper, and '
-        "the default), or a subclass of `eiv.likelihoods.Likelihood` of your own; `docs/noise.md` says which one when. "
+        "the default), or a subclass of `eiv.likelihoods.Likelihood` of your own, or an object of it; `docs/noise.md` "
+        "says which one when. "
         "The word auto compares them on held-out rows, and takes another than normal noise where that is clearly "
         "better.",
         paper="normal",
