@@ -41,18 +41,18 @@ from eiv.training.fitting import (
     new_likelihood,
     scalers_of,
 )
-from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
+from eiv.training.settings import DTYPES, SETTINGS, Arguments, Settings, check_kind, settings_for
 
 __all__ = ["EiVEstimator"]
 
 Array = NDArray[np.float64]
 
 
-class EiVEstimator(BaseEstimator):  # type: ignore[misc]
+class EiVEstimator(BaseEstimator, Arguments):  # type: ignore[misc]
     """A model of one table whose inputs carry error bars, whatever its labels are: the base of the estimators.
 
-    The arguments of the constructor are those of each estimator. What the fit found is `model_`, and the other
-    attributes are parts of it.
+    The arguments of the constructor are the settings, as fields of a dataclass, and `x_err`. What the fit found is
+    `model_`, and the other attributes are parts of it.
 
     Examples:
         >>> from eiv import EiVRegressor

@@ -6,14 +6,15 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import nn
 
 from eiv import validation as v
 from eiv.engine.products import PRECISIONS
-from eiv.inputs import MOVED_ZETAS, PRIORS, ZETA_DRAWS
+from eiv.inputs import MOVED_ZETAS, PRIORS, ZETA_DRAWS, InputPrior, LearnedPrior
 from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
 from eiv.posteriors import FAMILIES, WeightPosterior
 
@@ -98,7 +99,7 @@ def fixed(check: v.Constraint, text: str, value: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The settings of a fit, each as the user or the recipe says.
+    """The settings of a fit, each as the user or the recipe says. `Arguments` has each as an estimator's argument.
 
     Examples:
         >>> settings_for({"recipe": "paper", "epochs": 7}, n_rows=500).epochs
@@ -315,6 +316,62 @@ class Settings:
         "whether training shows a progress bar.",
         False,
     )
+
+
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class Arguments:
+    """The settings as arguments of both estimators; None stands for what the recipe says.
+
+    Examples:
+        >>> from eiv import EiVRegressor
+        >>> issubclass(EiVRegressor, Arguments)
+        True
+
+    """
+
+    recipe: Literal["default", "paper"] = "default"
+    error_model: Literal["classical", "berkson"] = "classical"
+    input_prior: str | InputPrior | LearnedPrior | None = None
+    missing: Literal["refuse", "integrate"] = "refuse"
+    x_err_factor: float | Literal["auto"] | None = None
+    zeta_draws: str | None = None
+    posterior: str | type[WeightPosterior] | WeightPosterior | None = None
+    module: Callable[[int, int], nn.Module] | None = None
+    network: str | None = None
+    hidden_units: int | None = None
+    n_hidden: int | None = None
+    dropout: float | None = None
+    weight_penalty: float | None = None
+    epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    learning_rate_decay: float | None = None
+    n_zeta: int | None = None
+    n_theta: int | None = None
+    n_networks: int = 1
+    standardise: bool = True
+    device: str = "auto"
+    dtype: str = "float32"
+    precision: str = "auto"
+    random_state: int | np.random.RandomState | None = None
+    verbose: bool = False
+
+
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class ArgumentsForNumbers(Arguments):
+    """Those of `EiVRegressor`, whose labels scatter by a sigma_y; classes have none.
+
+    Examples:
+        >>> sorted(vars(ArgumentsForNumbers()).keys() - vars(Arguments()).keys())
+        ['held_out', 'likelihood', 'y_noise', 'y_noise_every', 'y_noise_init']
+
+    """
+
+    y_noise: str | float | NoiseRule | None = None
+    likelihood: str | type[Likelihood] | Likelihood | None = None
+    y_noise_init: float | None = None
+    y_noise_every: int | None = None
+    held_out: float | None = None
 
 
 SETTINGS: dict[str, Setting] = {field.name: field.metadata["setting"] for field in dataclasses.fields(Settings)}
