@@ -45,7 +45,7 @@ from eiv.scaling import Scaler, mean_and_spread
 from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
 from eiv.training.evidence import MEMBERS, Fitted, Found, KernelSearch, fit_by_evidence, n_rounds
 from eiv.training.loop import Schedule, TrainingResult, train
-from eiv.training.progress import Report, show_integration, training_progress
+from eiv.training.progress import Progress, Report, part_of, show_integration, training_progress
 from eiv.training.settings import DTYPES, Settings, settings_for
 
 Array = NDArray[np.float64]
@@ -232,10 +232,10 @@ class _Member:
 def fit_stack(
     specs: Sequence[Spec],
     tables: Sequence[Table],
-    on_progress: Callable[[float], None] | None = None,
+    on_progress: Progress = None,
     near: Sequence[Found] = (),
 ) -> list[FittedModel]:
-    """Fit models of one kind, on as many rows each, as one stack of networks.
+    """Fit models of one kind, on as many rows each, as one stack of networks, or one for each way to draw zetas.
 
     They may differ in their rows, their seeds, and in what `_OWN` lists. Networks of cosines may begin `near` kernels
     that were found before, one for each model.
@@ -247,13 +247,34 @@ def fit_stack(
         chosen, [table.with_errors_times(own.x_err_factor) for own, table in zip(chosen, tables, strict=True)]
     )
     members = [_Member.of(*parts) for parts in zip(specs, chosen, tables, priors, strict=True)]
-    settings, device = chosen[0], members[0].rows.y.device
-    if settings.network == "cosine":
+    if chosen[0].network == "cosine":
         return _fit_by_evidence(members, on_progress, near or [None] * len(members))
+    found: dict[int, FittedModel] = {}
+    stacks = _by_draws(members)
+    for i, places in enumerate(stacks):
+        models = _fit_by_steps([members[place] for place in places], part_of(on_progress, i, len(stacks)))
+        found |= dict(zip(places, models, strict=True))
+    models = [found[place] for place in range(len(members))]
+    _tell_of_zetas(models, members)
+    return models
+
+
+def _by_draws(members: Sequence[_Member]) -> list[list[int]]:
+    """The places of the members that draw their zetas in the same way, so that each has the numbers it has alone."""
+    stacks: dict[ZetaDraws | None, list[int]] = {}
+    for place, member in enumerate(members):
+        inputs = member.rows.inputs
+        stacks.setdefault(None if inputs.is_exact else _draws(member.settings, inputs), []).append(place)
+    return list(stacks.values())
+
+
+def _fit_by_steps(members: Sequence[_Member], on_progress: Progress) -> list[FittedModel]:
+    """Train the networks of all members as one stack."""
+    settings, device, (n_rows, n_x) = members[0].settings, members[0].rows.y.device, members[0].table.x.shape
     seeds = [seed for member in members for seed in member.seeds]
     rows = [member.rows for member in members for _ in member.seeds]
     likelihood = _likelihood(members)
-    schedule = _schedule(settings, likelihood, len(tables[0].x))
+    schedule = _schedule(settings, likelihood, n_rows)
     stop = threading.Event()
 
     def fit_group(posterior: WeightPosterior, group: slice, report: Report | None) -> TrainingResult:
@@ -262,7 +283,7 @@ def fit_stack(
 
     penalties = [member.settings.weight_penalty for member in members for _ in member.seeds]
     penalty = one_or_each(torch.tensor(penalties, dtype=torch.float64, device=device))
-    whole = new_posterior(settings, tables[0].x.shape[1], tables[0].y.shape[1], seeds, device, penalty)
+    whole = new_posterior(settings, n_x, members[0].table.y.shape[1], seeds, device, penalty)
     n_zeta = 1 if rows[0].inputs.is_exact else _draws(settings, rows[0].inputs).n_zeta
     work = settings.batch_size * n_zeta * whole.stack.width**2
     size = -(-len(seeds) // n_workers(len(seeds), device, work))
@@ -297,7 +318,7 @@ def _same(value: object, other: object) -> bool:
 
 
 def _fit_by_evidence(
-    members: Sequence[_Member], on_progress: Callable[[float], None] | None, near: Sequence[Found | None]
+    members: Sequence[_Member], on_progress: Progress, near: Sequence[Found | None]
 ) -> list[FittedModel]:
     """Fit networks of cosines, one after another on a GPU, side by side on the cores of a CPU."""
     settings, device = members[0].settings, members[0].rows.y.device
@@ -408,9 +429,7 @@ def _models(
         for model, member, own in zip(models, members, networks, strict=True)
     ]
     with matmul_precision(losses.device, members[0].settings.precision):
-        models = run_tasks(tasks, losses.device, width=posterior.stack.width)
-    _tell_of_zetas(models, members)
-    return models
+        return run_tasks(tasks, losses.device, width=posterior.stack.width)
 
 
 def _measured(model: FittedModel, member: _Member, likelihood: Likelihood) -> FittedModel:
