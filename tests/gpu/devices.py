@@ -35,7 +35,7 @@ from eiv import EiVRegressor, FlatPrior, MixturePrior
 from eiv.engine.streams import Streams
 from eiv.inputs.own import stack_posteriors
 from eiv.posteriors import FAMILIES
-from eiv.training.fitting import new_posterior
+from eiv.training.making import new_posterior
 
 DEVICE = torch.device(os.environ.get("EIV_TEST_DEVICE", "cuda"))
 MARKS = [

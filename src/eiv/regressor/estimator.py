@@ -27,9 +27,9 @@ from eiv.inputs.sizes import EstimatedError
 from eiv.inputs.stated import StatedErrors
 from eiv.io.measured import errors_in_units
 from eiv.likelihoods import Likelihood, NoiseRule
-from eiv.model import SAMPLERS
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import LabelErrorWarning, Prediction
+from eiv.prediction.sampling import SAMPLERS
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Table
 from eiv.training.neighbours import warn_of_missed_curves

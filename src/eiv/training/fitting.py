@@ -13,14 +13,13 @@ import numpy as np
 import torch
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from eiv import validation as v
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import Purpose, Streams, network_seeds
 from eiv.engine.workers import n_workers, run_tasks
 from eiv.inputs import (
-    PRIORS,
     ErrorLaw,
     FlatPrior,
     InputPrior,
@@ -35,16 +34,22 @@ from eiv.inputs import (
 from eiv.inputs.errors import standard_deviations, times
 from eiv.inputs.mixed import Errors, MixedErrors, as_tensor, missing_cells
 from eiv.inputs.rows import stack_rows
-from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
-from eiv.model import FittedModel, Names, Record, standardised_zetas
-from eiv.networks import CosineNetwork, NetworkStack, paper_network
-from eiv.networks.fast import fast_stack
-from eiv.posteriors import FAMILIES, WeightPosterior
+from eiv.inputs.zetas import standardised_zetas
+from eiv.likelihoods import Likelihood
+from eiv.model import FittedModel, Names, Record
+from eiv.posteriors import WeightPosterior
 from eiv.posteriors.base import one_or_each
 from eiv.scaling import Scaler, mean_and_spread
 from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
 from eiv.training.evidence import MEMBERS, Fitted, Found, KernelSearch, fit_by_evidence, n_rounds
 from eiv.training.loop import Schedule, TrainingResult, train
+from eiv.training.making import (
+    device_of,
+    input_prior_of,
+    likelihood_of,
+    new_likelihood,
+    new_posterior,
+)
 from eiv.training.progress import Progress, Report, part_of, show_integration, training_progress
 from eiv.training.settings import DTYPES, Settings, settings_for
 
@@ -473,20 +478,6 @@ def _likelihood(members: Sequence[_Member]) -> Likelihood:
     return new_likelihood(members[0].settings, torch.stack(values))
 
 
-def new_likelihood(settings: Settings, y_noise: Tensor) -> Likelihood:
-    """The likelihood of networks, one of ours by its name or the user's own, with this noise, `S x n_y`."""
-    rule = NOISE_RULES[settings.y_noise] if isinstance(settings.y_noise, str) else settings.y_noise
-    return likelihood_of(settings).start(y_noise, rule if isinstance(rule, NoiseRule) else None)
-
-
-def likelihood_of(settings: Settings) -> type[Likelihood] | Likelihood:
-    """The likelihood: one of ours by its name, or the user's own, a class or an object with parameters of its own."""
-    kind: type[Likelihood] | Likelihood = (
-        LIKELIHOODS[settings.likelihood] if isinstance(settings.likelihood, str) else settings.likelihood
-    )
-    return kind
-
-
 def _schedule(settings: Settings, likelihood: Likelihood, n_rows: int) -> Schedule:
     judges = not likelihood.is_fixed or likelihood.splits_error
     shared: dict[str, Any] = {each.name: vars(settings).get(each.name) for each in fields(Schedule)}
@@ -504,47 +495,6 @@ def _n_held_out(share: float, n_rows: int) -> int:
     return found if share and found >= _FEWEST_HELD_OUT else 0
 
 
-def new_posterior(
-    settings: Settings,
-    n_inputs: int,
-    n_y: int,
-    seeds: Sequence[SeedSequence],
-    device: torch.device,
-    weight_penalty: float | Tensor | None = None,
-) -> WeightPosterior:
-    """The weight posterior of fresh networks with these seeds; `weight_penalty`, `S`, where it is not the settings'."""
-    n_outputs = likelihood_of(settings).width(n_y)
-
-    def build() -> nn.Module:
-        if settings.module is not None:
-            try:
-                return settings.module(n_inputs, n_outputs)
-            except TypeError as error:
-                raise TypeError(f"module must take (n_inputs, n_outputs); calling it failed: {error}") from error
-        return network_of(settings, n_inputs, n_outputs)
-
-    stack = NetworkStack(build, n_inputs, n_outputs, seeds, device, DTYPES[settings.dtype])
-    penalty = settings.weight_penalty if weight_penalty is None else weight_penalty
-    family = family_of(settings)
-    new = family.start if isinstance(family, WeightPosterior) else family
-    return new(fast_stack(stack, settings.precision), penalty)
-
-
-def network_of(settings: Settings, n_inputs: int, n_outputs: int) -> nn.Module:
-    """A network of one of our kinds."""
-    if settings.network == "cosine":
-        return CosineNetwork(n_inputs, n_outputs, settings.hidden_units)
-    return paper_network(n_inputs, n_outputs, settings.hidden_units, settings.n_hidden, settings.dropout)
-
-
-def family_of(settings: Settings) -> type[WeightPosterior] | WeightPosterior:
-    """The family of the weight posterior: one of ours by its name, or the user's own, a class or an object."""
-    family: type[WeightPosterior] | WeightPosterior = (
-        FAMILIES[settings.posterior] if isinstance(settings.posterior, str) else settings.posterior
-    )
-    return family
-
-
 def scalers_of(settings: Settings, table: Table) -> tuple[Scaler, Scaler]:
     """What standardises X, and what standardises y."""
     kind = likelihood_of(settings)
@@ -556,20 +506,6 @@ def _scaler(values: Array, weights: Array | None, standardise: bool, has_tails: 
     if not standardise:
         return Scaler.identity(values.shape[1])
     return (Scaler.fit_middle if has_tails else Scaler.fit)(values, weights)
-
-
-def input_prior_of(prior: object, error_model: str) -> InputPrior | LearnedPrior:
-    """The input prior that the arguments of a model stand for, to be fitted or not."""
-    if isinstance(prior, str):
-        v.check_option("input_prior", prior, tuple(PRIORS))
-    elif isinstance(prior, type) or not (hasattr(prior, "posterior") or hasattr(prior, "fit")):
-        raise TypeError(
-            f"input_prior must be {', '.join(map(repr, PRIORS))} or an input prior such as eiv.NormalPrior(std=1.0), "
-            f"got {prior!r}."
-        )
-    if error_model == "berkson":
-        return FlatPrior()
-    return PRIORS[prior] if isinstance(prior, str) else prior  # type: ignore[return-value]
 
 
 def _fitted_priors(settings: Sequence[Settings], tables: Sequence[Table]) -> list[InputPrior]:
@@ -614,18 +550,3 @@ def _as_tensors(table: Table) -> tuple[Tensor, Tensor | MixedErrors, Tensor | No
 
 def _weights(table: Table) -> list[Array]:
     return [] if table.weights is None else [table.weights]
-
-
-def device_of(device: str) -> torch.device:
-    """The device that an argument stands for."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}.") from error
-    if found.type not in ("cpu", "cuda"):
-        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}.")
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device {device!r} was asked for, but torch sees no GPU here. Use device='auto' or 'cpu'.")
-    return found
