@@ -30,7 +30,9 @@ _OF_MEAN = 1e-3  # the share of Var f over zeta beyond the orders taken, up to w
 _OF_VARIANCE = 0.015  # the same of Var f over theta, where it is estimated and added
 _OF_NORMAL = 0.5  # the tail of that as a share of the tail for a normal spectrum, in trials 0.1 to 1.1
 _BEYOND_REACH = 20  # times `_OF_MEAN`: further orders do not help
-_NON_NORMAL = 2.0  # the mean fourth power of the components' distances, in standard deviations, up to which it is
+_NON_NORMAL = 0.02  # the part of a standard deviation that may be due to terms that take zeta for normal
+_PEAKS = 0.5  # the excess of a mixture whose components can be much narrower than all of it
+_LEAST_SHARE = 1e-8  # of a component that is not left out
 _TAIL = 16  # terms of the estimate; the last is less than a thousandth of the first where a row is expanded
 
 
@@ -42,13 +44,33 @@ class Orders(NamedTuple):
 
 
 class Expanded(NamedTuple):
-    """The moments of some rows, `rows x n_y`, as in `Moments`; for which rows they hold, and could hold, `rows`."""
+    """The moments of some rows, `rows x n_y`, as in `Moments`, and which rows they are good for, `rows`.
+
+    Attributes:
+        mean, epistemic, aleatoric: those of f.
+        holds: whether they are near enough to the truth.
+        further: whether further orders may help the others.
+        apart: whether components by themselves may.
+
+    """
 
     mean: Tensor
     epistemic: Tensor
     aleatoric: Tensor
     holds: Tensor
-    reachable: Tensor
+    further: Tensor
+    apart: Tensor
+
+    @classmethod
+    def nothing(cls, n_rows: int, n_y: int, like: Tensor) -> Expanded:
+        """Moments that hold nowhere."""
+        no = torch.zeros(3, n_rows, dtype=torch.bool, device=like.device)
+        return cls(*like.new_full((3, n_rows, n_y), torch.nan), *no)
+
+    def put(self, rows: Tensor, found: Expanded) -> None:
+        """Set some rows to what was found for them."""
+        for whole, part in zip(self, found, strict=True):
+            whole[rows] = part
 
     def instead_of(self, moments: Moments) -> Moments:
         """These moments where they hold, others in the other rows."""
@@ -66,6 +88,7 @@ class _Inputs(NamedTuple):
         shares: w, `rows x C`.
         gaps: of the components' means from that of all, `rows x C x n`.
         within: the covariances of the components, `rows x C x n x n`, where rows may be 1.
+        noisy: the n features.
 
     """
 
@@ -74,6 +97,7 @@ class _Inputs(NamedTuple):
     shares: Tensor
     gaps: Tensor
     within: Tensor
+    noisy: list[int]
 
     @classmethod
     def of(cls, inputs: ZetaNormal | ZetaMixture, rows: Tensor, noisy: Sequence[int]) -> _Inputs:
@@ -94,19 +118,35 @@ class _Inputs(NamedTuple):
             own(mixture.log_weights.exp()).expand(len(rows), -1),
             mixture.means[rows][..., chosen] - inputs.mean[rows][:, None, chosen],
             within,
+            chosen,
         )
 
     @property
-    def is_compact(self) -> Tensor:
-        """Which rows have no rare component far from the others, where a polynomial says nothing: `rows`."""
+    def excess(self) -> Tensor:
+        r"""How far a mixture is from a normal distribution, by its fourth moment: `rows`.
+
+        .. math:: \sum_c w_c \Big( \sum_j \frac{(m_{cj} - m_j)^2}{P_{jj}} \Big)^2
+        """
         variances = self.covariance.diagonal(dim1=1, dim2=2).unsqueeze(1)
         far = torch.where(variances > 0, self.gaps.square() / variances, 0.0).sum(-1)
-        return (self.shares * far.square()).sum(-1) <= _NON_NORMAL
+        return (self.shares * far.square()).sum(-1)
+
+    def components(self) -> tuple[_Inputs, tuple[Tensor, Tensor]]:
+        """All components that matter, each as a row of its own; and their rows and places among the components."""
+        row, component = (self.shares > _LEAST_SHARE).nonzero(as_tuple=True)
+        within = self.within.expand(len(self.mean), *(-1,) * 3)[row, component]
+        mean = self.mean.clone().index_select(0, row)
+        gaps = self.gaps[row, component]
+        mean[:, self.noisy] += gaps
+        one = _Inputs(
+            mean, within, torch.ones_like(gaps[:, :1]), 0 * gaps.unsqueeze(1), within.unsqueeze(1), self.noisy
+        )
+        return one, (row, component)
 
     def rows(self, rows: Tensor) -> _Inputs:
         """Some of the rows."""
         within = self.within if len(self.within) == 1 else self.within[rows]
-        return _Inputs(self.mean[rows], self.covariance[rows], self.shares[rows], self.gaps[rows], within)
+        return _Inputs(self.mean[rows], self.covariance[rows], self.shares[rows], self.gaps[rows], within, self.noisy)
 
 
 def _mixture_variance(f: Sequence[Tensor], inputs: _Inputs) -> Tensor:
@@ -163,9 +203,8 @@ class Expansion:
     @torch.no_grad()
     def moments(self, inputs: ZetaPosterior) -> Expanded:
         """The moments for `inputs`, `rows x n_x`."""
-        n_rows, n_y = len(inputs.mean), self.posterior.stack.n_outputs
-        no = torch.zeros(2, n_rows, dtype=torch.bool, device=inputs.mean.device)
-        found = Expanded(*inputs.mean.new_full((3, n_rows, n_y), torch.nan), *no)
+        n_rows = len(inputs.mean)
+        found = Expanded.nothing(n_rows, self.posterior.stack.n_outputs, inputs.mean)
         if not isinstance(inputs, ZetaNormal | ZetaMixture) or not is_ours(inputs):
             return found
         own = (inputs.std > 0).expand(n_rows, -1)
@@ -173,23 +212,45 @@ class Expansion:
             noisy = tuple(pattern.nonzero().flatten().tolist())
             if 0 < len(noisy) <= _MOST_NOISY:
                 rows = (own == pattern).all(1).nonzero().flatten()
-                self._expand(found, rows, _Inputs.of(inputs, rows, noisy), noisy)
+                found.put(rows, self._whole(_Inputs.of(inputs, rows, noisy), noisy))
         return found
 
-    def _expand(self, found: Expanded, rows: Tensor, inputs: _Inputs, noisy: tuple[int, ...]) -> None:
-        """Put what is found for some rows, whose posterior is `inputs`, into their places."""
-        left = inputs.is_compact.nonzero().flatten()
+    def _whole(self, inputs: _Inputs, noisy: tuple[int, ...]) -> Expanded:
+        """The moments about the mean of zeta, and about those of the components where that is not enough."""
+        found = self._expand(inputs, noisy)
+        left = (found.apart & ~found.holds).nonzero().flatten()
+        if len(left) and inputs.shares.shape[1] > 1:
+            rows = inputs.rows(left)
+            parts, (row, component) = rows.components()
+            more, shares = self._expand(parts, noisy), rows.shares[row, component].unsqueeze(1)
+
+            def summed(values: Tensor) -> Tensor:
+                return torch.zeros_like(found.mean[left]).index_add_(0, row, shares * values)
+
+            of_all = summed(torch.ones_like(more.mean))
+            mean = summed(more.mean) / of_all
+            between = (more.mean - mean[row]).square()
+            holds = torch.ones_like(found.holds[left]).index_put_((row[~more.holds],), torch.tensor(False))
+            epistemic, aleatoric = (summed(part) / of_all for part in (more.epistemic, more.aleatoric + between))
+            found.put(left, Expanded(mean, epistemic, aleatoric, holds, holds, holds))
+        return found
+
+    def _expand(self, inputs: _Inputs, noisy: tuple[int, ...]) -> Expanded:
+        """The moments about the mean of zeta, to as many orders as it takes."""
+        n_rows, n_y = len(inputs.mean), self.posterior.stack.n_outputs
+        found = Expanded.nothing(n_rows, n_y, inputs.mean)
+        left = torch.arange(n_rows, device=inputs.mean.device)
         for orders in _ORDERS.get(len(noisy), _OF_MANY):
             if not len(left):
-                return
+                break
             networks = self._networks(noisy, Orders(*orders))
             size = max(1, memory.COSINES_AT_ONCE // len(networks[0].frequencies))
             tasks = [partial(self._block, networks, inputs.rows(some)) for some in left.split(size)]
-            parts = [torch.cat(same) for same in zip(*run_tasks(tasks, inputs.mean.device), strict=True)]
-            more = Expanded(*parts)
-            for whole, part in zip(found, more, strict=True):
-                whole[rows[left[more.holds]]] = part[more.holds]
-            left = left[more.reachable & ~more.holds]
+            parts = zip(*run_tasks(tasks, inputs.mean.device), strict=True)
+            more = Expanded(*(torch.cat(same) for same in parts))
+            found.put(left, more)
+            left = left[more.further & ~more.holds]
+        return found
 
     def _networks(self, noisy: tuple[int, ...], orders: Orders) -> list[_Network]:
         """All networks for errors in some features."""
@@ -211,15 +272,20 @@ class Expansion:
             for k, (part, mean) in enumerate(zip(own, f, strict=True))
         ]
         between = pooled(torch.stack(apart).sum(0).movedim(-1, 0), self.pool)
-        terms, rest, total = (
+        terms, rest, cubic, total = (
             pooled(torch.stack([getattr(each, name) for each in found]), self.pool)
-            for name in ("terms", "rest", "total")
+            for name in ("terms", "rest", "cubic", "total")
         )
         tail = _OF_NORMAL * _tail(terms, inputs.gaps.shape[-1])
         within = terms.sum(0) + tail
-        holds = (rest <= _OF_MEAN * total).all(1) & (tail <= _OF_VARIANCE * within).all(1)
-        reachable = (rest <= _BEYOND_REACH * _OF_MEAN * total).all(1)
-        return Expanded(f[0], within + between, _mixture_variance(f, inputs), holds, reachable)
+        excess = inputs.excess.unsqueeze(1)
+        within_reach = rest <= _BEYOND_REACH * _OF_MEAN * total
+        apart = within_reach | (excess > _PEAKS)
+        further = within_reach & (excess * (cubic / total).sqrt() <= _NON_NORMAL)
+        holds = further & (rest <= _OF_MEAN * total) & (tail <= _OF_VARIANCE * within)
+        holds &= excess * (terms[2:].sum(0) + tail) <= _NON_NORMAL * within
+        good = (each.all(1) for each in (holds, further, apart))
+        return Expanded(f[0], within + between, _mixture_variance(f, inputs), *good)
 
 
 class _OfNetwork(NamedTuple):
@@ -229,6 +295,7 @@ class _OfNetwork(NamedTuple):
         f: the derivatives of E f over theta, averaged over zeta; those of order k are `rows x n^k x n_y`.
         terms: the mean over zeta of Var f over theta, order by order, `orders x rows x n_y`.
         rest: the part of Var f over zeta that is beyond the orders taken, by its mean over phases, `rows x n_y`.
+        cubic: the part beyond the second order.
         total: all of it, likewise.
 
     """
@@ -236,6 +303,7 @@ class _OfNetwork(NamedTuple):
     f: list[Tensor]
     terms: Tensor
     rest: Tensor
+    cubic: Tensor
     total: Tensor
 
 
@@ -318,9 +386,11 @@ class _Network(NamedTuple):
         ]
         straight = _squared(self.slopes[0][self.noisy].expand(len(t), -1, -1), covariance, 1)
         left = damping.square_()  # exp(-t)
-        beyond, all_of_it = 1 - left * _exponential(t, len(f) - 1), 1 - left
-        total = 0.5 * (all_of_it @ self.sizes) + straight
-        return _OfNetwork(f, torch.stack(terms), 0.5 * (beyond @ self.sizes), total)
+        cubic = 0.5 * (1 - left * _exponential(t, 2)) @ self.sizes
+        order = len(f) - 1
+        rest = cubic if order == 2 else 0.5 * (1 - left * _exponential(t, order)) @ self.sizes
+        total = 0.5 * ((1 - left) @ self.sizes) + straight
+        return _OfNetwork(f, torch.stack(terms), rest, cubic, total)
 
     def _derivatives(self, waves: Tensor, inputs: _Inputs, part: int) -> list[Tensor]:
         """Derivatives of f (part 0), or of the directions of C (1), averaged over zeta: `rows x n^k x m` each."""
