@@ -29,8 +29,8 @@ class Scores(NamedTuple):
 
     Attributes:
         z: the normal scores of y - f, `S x rows x L x n_y`.
-        part: the root of the share that the noise has in z, the rest being the known error; in a shape that multiplies
-            z, or None where there are no known errors.
+        part: the root of the share that the noise has in the variance of z, the rest being the known error; in a shape
+            that multiplies z, or None where there are no known errors.
 
     """
 
@@ -125,15 +125,15 @@ def fit_correlation(scores: Scores, terms: Tensor, counts: Tensor | None = None)
     r"""The correlations R that make labels most probable, the noise of each output being known.
 
     .. math::
-        M = \frac1N \sum_i \sum_l w_{il} \big( R - G_{il} A R + G_{il} z_{il} z_{il}^T G_{il}^T \big), \qquad
+        M = \frac1N \sum_i \Big( R - G_i A_i R + G_i \sum_l w_{il} z_{il} z_{il}^T \, G_i^T \Big), \qquad
         R_{jk} \leftarrow \frac{M_{jk}}{\sqrt{M_{jj} M_{kk}}}, \qquad
-        \Sigma = A R A + 1 - A^2, \quad G = R A \Sigma^{-1}
+        \Sigma_i = A_i R A_i + 1 - A_i^2, \quad G_i = R A_i \Sigma_i^{-1}
 
     with normal scores z of the labels of a row at zeta_l. A is diagonal and holds the root of the share of the noise in
-    the variance, the rest being the known error, which is independent. The weights w of the zetas of a row are
-    proportional to the density of y at each: that of independent outputs times
-    :math:`\mathcal{N}(z | 0, \Sigma) / \mathcal{N}(z | 0, 1)`. What the unknown zeta does to all outputs at once is no
-    noise and does not count. This is expectation maximisation.
+    the variance, on average over the zetas of a row, the rest being the known error, which is independent. The weights
+    w of the zetas of a row are proportional to the density of y at each: that of independent outputs times
+    :math:`\mathcal{N}(z | 0, \Sigma_i) / \mathcal{N}(z | 0, 1)`. What the unknown zeta does to all outputs at once is
+    no noise and does not count. This is expectation maximisation.
 
     Args:
         scores: z and A.
@@ -149,39 +149,32 @@ def fit_correlation(scores: Scores, terms: Tensor, counts: Tensor | None = None)
         0.8164...
 
     """
-    z = scores.z
+    z, part = scores
+    if part is not None:
+        part = (terms.softmax(-1).unsqueeze(-1) * part.square()).sum(2).sqrt()  # S x rows x n_y
     base = terms + 0.5 * z.square().sum(-1)
     found = torch.eye(z.shape[-1], dtype=z.dtype, device=z.device).expand(len(z), -1, -1)
     for _ in range(_STEPS):
-        of_rows = _given_zetas(scores, base, found) if scores.part is None else _given_errors(scores, base, found)
-        moved = _correlations(row_mean(of_rows, counts))
+        moved = _correlations(row_mean(_second_moments(z, part, base, found), counts))
         away, found = (moved - found).abs().max(), moved
         if away < _CLOSE:
             break
     return found
 
 
-def _given_zetas(scores: Scores, base: Tensor, correlation: Tensor) -> Tensor:
-    """The second moments of the noise in each row, `S x rows x n_y x n_y`, where there are no known errors."""
-    z, root = scores.z, torch.linalg.cholesky(correlation)
-    white = torch.linalg.solve_triangular(root[:, None], z.mT, upper=False)  # S x rows x n_y x L
+def _second_moments(z: Tensor, part: Tensor | None, base: Tensor, correlation: Tensor) -> Tensor:
+    """The second moments of the noise in each row, `S x rows x n_y x n_y`."""
+    of_rows = correlation.unsqueeze(1)
+    if part is not None:
+        known = part.unsqueeze(-1) * of_rows  # A R
+        of_rows = known * part.unsqueeze(-2) + (1 - part.square()).diag_embed()
+    root = torch.linalg.cholesky(of_rows)
+    white = torch.linalg.solve_triangular(root, z.mT, upper=False)  # S x rows x n_y x L
     weights = (base - 0.5 * white.square().sum(2)).softmax(-1)
-    return (weights.unsqueeze(-1) * z).mT @ z
-
-
-def _given_errors(scores: Scores, base: Tensor, correlation: Tensor) -> Tensor:
-    """The same with known errors, which differ from row to row."""
-    z, part = scores.z, scores.part
-    assert part is not None
-    both = part.unsqueeze(-1) * correlation[:, None, None]  # A R
-    covariance = both * part.unsqueeze(-2) + (1 - part.square()).diag_embed()
-    root = torch.linalg.cholesky(covariance)
-    white = torch.linalg.solve_triangular(root, z.unsqueeze(-1), upper=False).squeeze(-1)
-    log_volume = root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    weights = (base - 0.5 * white.square().sum(-1) - log_volume).softmax(-1)[..., None, None]
-    gain = torch.cholesky_solve(both, root).mT  # G
-    mean = gain @ z.unsqueeze(-1)
-    found: Tensor = (weights * (correlation[:, None, None] - gain @ both + mean * mean.mT)).sum(2)
+    found: Tensor = (weights.unsqueeze(-1) * z).mT @ z
+    if part is not None:
+        gain = torch.cholesky_solve(known, root).mT  # G
+        found = correlation.unsqueeze(1) - gain @ known + gain @ found @ gain.mT
     return found
 
 

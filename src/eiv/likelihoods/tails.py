@@ -92,7 +92,8 @@ def normal_scores(residuals: Tensor, scale: Tensor, nu: Tensor, known: Tensor | 
     below = torch.zeros_like(residuals)
     for of_normal, log_weight in zip(variance.unbind(-1), log_weights.unbind(-1), strict=True):  # in the memory of one
         below += log_weight.exp() * torch.special.ndtr(-residuals.abs() * of_normal.rsqrt())
-    return -residuals.sign() * torch.special.ndtri(below.clamp(1e-300, 0.5))
+    found: Tensor = -residuals.sign() * torch.special.ndtri(below.clamp(1e-300, 0.5))
+    return found
 
 
 def bulk_part(scale: Tensor, nu: Tensor, known: Tensor) -> Tensor:
@@ -109,7 +110,8 @@ def bulk_part(scale: Tensor, nu: Tensor, known: Tensor) -> Tensor:
 
     """
     half = scale * torch.from_numpy(stdtrit(nu.double().cpu().numpy(), ndtr(1.0))).to(nu)
-    return half / torch.hypot(half.expand_as(known), known)
+    found: Tensor = half / torch.hypot(half.expand_as(known), known)
+    return found
 
 
 class Bends(NamedTuple):

@@ -17,7 +17,6 @@ from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods.base import OtherOutputs
 from eiv.likelihoods.correlation import JointNoise, Scores
-from eiv.likelihoods.labels import Labels, NormalLabels
 from eiv.likelihoods.noise import ByBound, NoiseRule, Outputs, half_way, outputs_of, unless_unseen_disagree
 from eiv.likelihoods.normal import log_mean_normal
 from eiv.likelihoods.varyinglabels import VaryingLabels
@@ -167,7 +166,7 @@ class VaryingLikelihood(JointNoise):
         shape: tuple[int, ...],
         y_err: NDArray[np.float64] | None = None,
         pool: Tensor | None = None,
-    ) -> Labels:
+    ) -> VaryingLabels:
         """Labels with the noise of a typical row, where nothing is known of h."""
         nothing = np.zeros(shape)
         known = nothing if y_err is None else y_err + nothing
