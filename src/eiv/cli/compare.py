@@ -10,6 +10,18 @@ import typer
 from rich.console import Console
 
 from eiv.cli.app import app, console, errors, printable, resumable, show_warning, small_table
+from eiv.cli.shared import (
+    Decimal,
+    Drop,
+    DropMissing,
+    Feature,
+    Groups,
+    Restart,
+    Separator,
+    SettingsOfModel,
+    TableFile,
+    Target,
+)
 from eiv.extras import needs
 from eiv.io.files import write_whole
 
@@ -32,8 +44,8 @@ _HEADINGS = {
 
 @app.command()
 def compare(  # noqa: PLR0913  (a command)
-    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
-    target: Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")] = None,
+    data: TableFile,
+    target: Target = None,
     x_err: Annotated[
         list[str] | None,
         typer.Option(metavar="COL=VALUE", help="The error of a column, in the forms that eiv fit takes."),
@@ -51,13 +63,9 @@ def compare(  # noqa: PLR0913  (a command)
     most_rows: Annotated[
         int | None, typer.Option(min=10, help="Compare on this many rows at most, chosen at random.")
     ] = None,
-    feature: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="Learn from these columns only; by default from all.")
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option(metavar="COL", help="Leave a column out.")] = None,
-    groups: Annotated[
-        str | None, typer.Option(metavar="COL", help="Rows of one group are held out together; not a feature.")
-    ] = None,
+    feature: Feature = None,
+    drop: Drop = None,
+    groups: Groups = None,
     recipe: Annotated[
         str | None, typer.Option(metavar="NAME", help="The values of eiv's settings that are not given, as in eiv fit.")
     ] = None,
@@ -67,17 +75,12 @@ def compare(  # noqa: PLR0913  (a command)
     config: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Options from a file, the one that eiv fit reads.")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of EiVRegressor, such as epochs=200."),
-    ] = None,
-    drop_missing: Annotated[
-        bool | None, typer.Option("--drop-missing", help="Leave out rows that hold missing or infinite values.")
-    ] = None,
+    settings: SettingsOfModel = None,
+    drop_missing: DropMissing = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of folds and methods; 0 by default.")] = None,
-    separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    restart: Restart = False,
 ) -> None:
     """Compare eiv with what else one would try, in cross-validation on a table.
 
