@@ -174,10 +174,10 @@ class Expansion:
     is damped by :math:`\exp(-t / 2)`, :math:`t = \omega^T P \omega`. With these means
 
     .. math::
-        \mathrm{Var}_\zeta f = \sum_{k \ge 1} \frac{1}{k!} \big\langle \mathrm{E} \nabla^k f,
-        \mathrm{E} \nabla^k f \big\rangle_P, \qquad
-        \mathrm{E}_\zeta\, h^T C h = \sum_{k \ge 0} \frac{1}{k!} \big\langle \mathrm{E} \nabla^k h,
-        C\, \mathrm{E} \nabla^k h \big\rangle_P
+        \mathrm{Var}_\zeta f = \sum_{k \ge 1} \frac{1}{k!} \langle \mathrm{E} \nabla^k f,
+        \mathrm{E} \nabla^k f \rangle_P, \qquad
+        \mathrm{E}_\zeta\, h^T C h = \sum_{k \ge 0} \frac{1}{k!} \langle \mathrm{E} \nabla^k h,
+        C\, \mathrm{E} \nabla^k h \rangle_P
 
     Over a mixture, the first sum is corrected to the second order. What it leaves out is known on average over the
     phases of the cosines; the tail of the second sum is extrapolated as for a normal spectrum. A row is done where
