@@ -47,6 +47,8 @@ def both(family, inputs="three noisy", network="paper's", dtype="float32", **cha
 
 SETTINGS = {
     "own likelihood": {"likelihood": StudentT},
+    "student_t": {"likelihood": "student_t"},
+    "varying": {"likelihood": "varying"},
     "rmse": {"y_noise": "rmse"},
     "residual": {"y_noise": "residual"},
     "number": {"y_noise": 0.2},

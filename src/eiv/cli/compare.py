@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 
 from eiv.cli.app import app, console, errors, printable, resumable, show_warning, small_table
@@ -67,6 +66,12 @@ def compare(  # noqa: PLR0913  (a command)
     feature: Feature = None,
     drop: Drop = None,
     groups: Groups = None,
+    recipe: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The values of eiv's settings that are not given, as in eiv fit.")
+    ] = None,
+    likelihood: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How eiv takes labels to scatter, as in eiv fit.")
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Options from a file, the one that eiv fit reads.")
     ] = None,
@@ -90,6 +95,8 @@ def compare(  # noqa: PLR0913  (a command)
         "feature": feature,
         "drop": drop,
         "groups": groups,
+        "recipe": recipe,
+        "likelihood": likelihood,
         "drop_missing": drop_missing,
         "seed": seed,
         "separator": separator,
@@ -141,24 +148,12 @@ def _task(table: TrainingTable, options: FitOptions, n_folds: int, most_rows: in
     return Task.of(
         table.X.iloc[rows],
         table.y[rows],
-        X_err=_plain_errors(table, rows),
+        X_err=table.x_err if table.X_err is None else table.X_err[rows],
         y_err=None if table.y_err is None else table.y_err[rows],
         groups=None if table.groups is None else table.groups[rows],
         n_folds=n_folds,
         seed=options.seed,
     )
-
-
-def _plain_errors(table: TrainingTable, rows: NDArray[np.intp]) -> Any:
-    """Errors as standard deviations, which is what all methods take."""
-    if isinstance(table.x_err, dict) or not (table.X_err is None or isinstance(table.X_err, np.ndarray)):
-        raise ValueError(
-            "`eiv compare` takes errors that are standard deviations: its other methods know no laws of errors such as "
-            "±0.7, and no limits of detection."
-        )
-    if table.X_err is None:
-        return 0.0 if table.x_err is None else table.x_err
-    return table.X_err[rows]
 
 
 def _arguments(options: FitOptions) -> dict[str, Any]:
@@ -177,6 +172,8 @@ def _show_table(data: Path, table: TrainingTable, task: Task) -> None:
     )
     if table.spec.is_exact:
         console.print("No errors of the inputs were given (--x-err), so they are taken as exact.")
+    if task.has_laws:
+        console.print("eiv takes the laws of the errors as they are, the others by mean and standard deviation.")
 
 
 def _write(found: Comparison, out: Path) -> None:

@@ -271,10 +271,14 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
     shown = Table(title=f"{printable(data)}: {printable(n_rows)}", title_justify="left")
     for heading in ("column", "taken as", "error", "spread"):
         shown.add_column(heading, overflow="fold")
-    spreads = table.spreads
+    spreads, gaps = table.spreads, table.gaps
     for name, term in itertools.islice(table.spec.terms.items(), _MOST_SHOWN):
-        words = f"{term}; {_below(table.below[name])}" if name in table.below else str(term)
-        shown.add_row(printable(name), "feature", printable(words), f"{spreads[name]:.4g}")
+        words = [str(term)]
+        if name in table.below:
+            words.append(f"{_readings(table.below[name])} below a limit, anywhere from 0 to it")
+        if name in gaps:
+            words.append(f"{_readings(gaps[name])} missing, integrated over")
+        shown.add_row(printable(name), "feature", printable("; ".join(words)), f"{spreads[name]:.4g}")
     _add_rest(shown, "features", len(spreads))
     for name, why in itertools.islice(table.left_out.items(), _MOST_SHOWN):
         known = of_target = ""
@@ -288,8 +292,8 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
         console.print("No errors of the inputs were given (--x-err), so they are taken as exact.")
 
 
-def _below(n: int) -> str:
-    return f"{n:,} {'reading' if n == 1 else 'readings'} below a limit, anywhere from 0 to it"
+def _readings(n: int) -> str:
+    return f"{n:,} {'reading' if n == 1 else 'readings'}"
 
 
 def _add_rest(shown: Table, what: str, n: int) -> None:
