@@ -43,7 +43,7 @@ from eiv.posteriors import FAMILIES, WeightPosterior
 from eiv.posteriors.base import one_or_each
 from eiv.scaling import Scaler, mean_and_spread
 from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
-from eiv.training.evidence import MEMBERS, Fitted, Found, KernelSearch, fit_by_evidence, n_rounds
+from eiv.training.evidence import MEMBERS, Fitted, KernelSearch, fit_by_evidence, n_rounds
 from eiv.training.loop import Schedule, TrainingResult, train
 from eiv.training.progress import Report, show_integration, training_progress
 from eiv.training.settings import DTYPES, Settings, settings_for
@@ -233,7 +233,7 @@ def fit_stack(
     specs: Sequence[Spec],
     tables: Sequence[Table],
     on_progress: Callable[[float], None] | None = None,
-    near: Sequence[Found] = (),
+    near: Sequence[Tensor] = (),
 ) -> list[FittedModel]:
     """Fit models of one kind, on as many rows each, as one stack of networks.
 
@@ -294,7 +294,7 @@ def _kind(value: object) -> object:
 
 
 def _fit_by_evidence(
-    members: Sequence[_Member], on_progress: Callable[[float], None] | None, near: Sequence[Found | None]
+    members: Sequence[_Member], on_progress: Callable[[float], None] | None, near: Sequence[Tensor | None]
 ) -> list[FittedModel]:
     """Fit networks of cosines, one after another on a GPU, side by side on the cores of a CPU."""
     settings, device = members[0].settings, members[0].rows.y.device
@@ -302,7 +302,7 @@ def _fit_by_evidence(
     likelihood = _likelihood(members)
     y_scale = float(np.sqrt(np.mean(members[0].y_scaler.scale ** 2)))
 
-    def fit(member: _Member, seed: SeedSequence, begin: Found | None, place: int, report: Report | None) -> Fitted:
+    def fit(member: _Member, seed: SeedSequence, begin: Tensor | None, place: int, report: Report | None) -> Fitted:
         known = likelihood.state["y_noise"][place] if likelihood.is_fixed else None
         posterior = new_posterior(settings, n_x, n_y, [seed] * MEMBERS, device)
         return fit_by_evidence(posterior, member.rows, _number(seed), known, reported(report), member.halves, begin)
@@ -332,7 +332,7 @@ def _fit_by_evidence(
         fitted = new_likelihood(member.settings, y_noise).finished(joined, rows, None, streams)
         model = member.fitted(joined, fitted, courses)
         weights = np.concatenate([each.shares for each in (first, *others)])
-        record = replace(model.record, evidence=first.evidence)
+        record = replace(model.record, evidence=first.evidence, kernel=first.kernel.cpu().numpy())
         models.append(replace(model, weights=weights / weights.sum(), record=record))
     return models
 

@@ -27,6 +27,7 @@ _RIDGE = 1e-3  # of the variance of a feature, where features say the same
 _DIRECTIONS = 2
 _NONE = -20.0  # the logarithm of a size that is as good as zero
 _TINY = 1e-12  # as good as zero
+_ENOUGH = 1e-5  # gain of a step, as a share of the value, below which a climb ends
 _BAD = 1e10  # stands for a kernel whose matrix cannot be taken apart
 _LEAST, _MOST = -7.0, 6.0  # of a logarithm: a factor of 1,000 and 400
 
@@ -45,7 +46,7 @@ class Found:
         evidence: the logarithm of the density of the labels, with that of the values' prior, for these weights.
         solution: the weights, for the rows that the kernel was found from.
         course: of the negative evidence, in nats per row, a number for each round.
-        plain: the evidence of means (`evidence_of_means`) of the best kernel without directions.
+        plain: the best kernel without directions, where this one has them.
 
     """
 
@@ -54,7 +55,7 @@ class Found:
     evidence: float
     solution: Solution
     course: tuple[float, ...] = ()
-    plain: float = math.nan
+    plain: Found | None = None
 
 
 def search(
@@ -63,7 +64,7 @@ def search(
     family: Family,
     known_noise: Tensor | None,
     on_round: OnRound,
-    near: Found | None = None,
+    near: Tensor | None = None,
 ) -> Found:
     """The better of two kernels: with and without functions of one direction.
 
@@ -76,7 +77,7 @@ def search(
         family: without directions.
         known_noise: sigma_y where it is known, `n_y`.
         on_round: called after each round.
-        near: a kernel without directions for nearly the same inputs, to begin from; None to begin from nothing.
+        near: values without directions for nearly the same inputs, to begin from; None to begin from nothing.
 
     Returns:
         The kernel.
@@ -96,7 +97,7 @@ def search(
     directed = _best(_rounds(some, theirs, wide, start, known_noise, of_inputs, _after(on_round, n_before)))
     directed = _or_from_noise(directed, start, some, theirs, known_noise, _after(on_round, n_before + 1))
     price = 0.5 * (wide.n_values - family.n_values) * math.log(theirs.size)
-    return replace(directed, plain=plain.plain) if directed.evidence - price > plain.evidence else plain
+    return replace(directed, plain=plain) if directed.evidence - price > plain.evidence else plain
 
 
 def plain_search(
@@ -108,12 +109,11 @@ def plain_search(
     of_line = _of_line(inputs, labels, family)
     start = _start(inputs, labels, family, known_noise, of_line)
     found = _best(_rounds(inputs, labels, family, start, known_noise, of_line, on_round))
-    found = _or_from_noise(found, start, inputs, labels, known_noise, _after(on_round, 1))
-    return replace(found, plain=evidence_of_means(found, inputs, labels))
+    return _or_from_noise(found, start, inputs, labels, known_noise, _after(on_round, 1))
 
 
 def continued(
-    near: Found, inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor | None, on_round: OnRound
+    near: Tensor, inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor | None, on_round: OnRound
 ) -> Found:
     """The kernel without directions, from where that of nearly the same inputs is.
 
@@ -121,11 +121,10 @@ def continued(
     """
     rows = rows_of_search(labels, family.seed)
     inputs, labels = inputs.take(rows), labels.take(rows)
-    start = evaluated(family, near.flat, inputs, labels, None)
+    start = evaluated(family, near, inputs, labels, None)
     start = replace(start, course=(-start.evidence / len(inputs),))
     of_inputs = Spare.alone(start.solution.of_inputs)
-    found = _best([start, *_rounds(inputs, labels, family, near.flat, known_noise, of_inputs, on_round)])
-    return replace(found, plain=evidence_of_means(found, inputs, labels))
+    return _best([start, *_rounds(inputs, labels, family, near, known_noise, of_inputs, on_round)])
 
 
 def _or_from_noise(
@@ -263,7 +262,7 @@ def _climb(
     if known_noise is not None:
         bounds[-n_y:] = [(log, log) for log in known_noise.log().tolist()]
     found = minimize(
-        slope, start.cpu().numpy(), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": n_steps}
+        slope, start.cpu().numpy(), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": n_steps, "ftol": _ENOUGH}
     )
     return torch.as_tensor(found.x).to(start)
 
