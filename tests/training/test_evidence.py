@@ -84,7 +84,7 @@ def test_nodes_have_the_mean_and_the_covariance_of_zeta():
     torch.testing.assert_close(found, (root @ root.T).expand(3, 2, 2))
 
 
-def test_exact_features_need_no_nodes:
+def test_exact_features_need_no_nodes():
     means = torch.randn(3, 2, 40, dtype=F64, generator=torch.Generator().manual_seed(0))
     scales = torch.zeros(3, 2, 40, dtype=F64)
     scales[..., [4, 7]] = 0.5
@@ -402,7 +402,7 @@ def test_errors_that_the_labels_contradict_are_taken_as_less(factor):
 
 
 def test_splits_of_a_table_are_warned_about_once(monkeypatch):
-    monkeypatch.setattr(choosing, "_evidence", lambda spec, table, factors, kernel: dict.fromkeys(factors, 100.0))
+    monkeypatch.setattr(choosing, "_evidence", lambda spec, table, factors, stated: dict.fromkeys(factors, 100.0))
     X, y, _, _ = table(60, 2)
     model = EiVRegressor(0.4, **COSINE | {"hidden_units": 16}, x_err_factor=1.0)
     with pytest.warns(SuspiciousErrorWarning, match="contradict the errors of X") as caught:

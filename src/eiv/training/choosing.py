@@ -167,10 +167,10 @@ def _borne_out(spec: Spec, table: Table, model: FittedModel) -> tuple[FittedMode
     stated = model.record.evidence
     if stated is None or model.record.kernel is None or not table.n_noisy or not model.settings.x_err_factor:
         return model, ""
-    found = _evidence(spec, table, _FACTORS, model.record.kernel)
+    found = _evidence(spec, table, _FACTORS, model)
     if max(found.values()) - stated < _VERY_STRONG:
         return model, ""
-    found |= _evidence(spec, table, _BETWEEN, model.record.kernel)
+    found |= _evidence(spec, table, _BETWEEN, model)
     factor = max(found, key=lambda each: found[each])
     gain = found[factor] - stated
     why = f"the labels are more probable with these {_size(factor)}, by a factor of e^{gain:.0f}"
@@ -199,16 +199,17 @@ def _warn(words: str) -> None:
     )
 
 
-def _evidence(spec: Spec, table: Table, factors: Sequence[float], kernel: Array) -> dict[float, float]:
+def _evidence(spec: Spec, table: Table, factors: Sequence[float], stated: FittedModel) -> dict[float, float]:
     """The logarithm of the density of the labels by what the errors of X are multiplied by.
 
-    Each search begins at the `kernel` of the stated errors, so that what is compared is the errors: searches from
-    nothing may end at different maxima.
+    Kernel and prior of zeta begin at those of the `stated` errors, so that what is compared is the errors: searches
+    from nothing may end at different maxima.
     """
+    kernel = torch.tensor(stated.record.kernel)
 
     def found(factor: float) -> float:
-        search = Trial.of(spec.given(x_err_factor=factor), table).search
-        return search.log_density(search.near(torch.tensor(kernel)))
+        search = Trial.of(spec.given(x_err_factor=factor), table, stated.input_prior).search
+        return search.log_density(search.near(kernel))
 
     tasks = [partial(found, factor) for factor in factors]
     device = device_of(spec.arguments["device"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -307,10 +308,15 @@ def _fit_by_evidence(
         posterior = new_posterior(settings, n_x, n_y, [seed] * MEMBERS, device)
         return fit_by_evidence(posterior, member.rows, _number(seed), known, reported(report), member.halves, begin)
 
-    def reported(report: Report | None) -> Callable[[int, Tensor, Tensor], None]:
-        def on_round(done: int, loss: Tensor, y_noise: Tensor) -> None:
+    def reported(report: Report | None) -> Callable[[Tensor, Tensor], None]:
+        done, one_by_one = itertools.count(1), threading.Lock()
+
+        def on_round(loss: Tensor, y_noise: Tensor) -> None:
             if report is not None:
-                report(done, loss, likelihood.networks(slice(1)).with_state({"y_noise": y_noise.unsqueeze(0)}))
+                with one_by_one:
+                    report(
+                        next(done), loss, likelihood.networks(slice(1)).with_state({"y_noise": y_noise.unsqueeze(0)})
+                    )
 
         return on_round
 
@@ -358,11 +364,16 @@ class Trial(NamedTuple):
     table: Table
 
     @classmethod
-    def of(cls, spec: Spec, table: Table) -> Trial:
-        """The trial of a table."""
+    def of(cls, spec: Spec, table: Table, near: InputPrior | None = None) -> Trial:
+        """The trial of a table; a prior that is learned may begin `near` that of other errors."""
         settings = settings_for(spec.arguments, len(table.x), table.n_noisy)
         taken = table.with_errors_times(settings.x_err_factor)
-        (prior,) = _fitted_priors([settings], [taken])
+        learned = input_prior_of(settings.input_prior, settings.error_model)
+        if type(learned) is LearnedPrior and isinstance(near, MixturePrior) and taken.x_err.any():
+            x, x_err, weights = _as_tensors(taken)
+            prior: InputPrior = learned.near(near, x, x_err, weights)
+        else:
+            (prior,) = _fitted_priors([settings], [taken])
         member = _Member.of(spec, settings, table, prior)
         likelihood = _likelihood([member])
         known = likelihood.state["y_noise"][0] if likelihood.is_fixed else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eiv.engine.workers import run_tasks
 from eiv.inputs import Rows, ZetaPosterior
 from eiv.posteriors import WeightPosterior
 from eiv.training.evidence.explanations import explanations
@@ -18,6 +20,7 @@ from eiv.training.evidence.features import Family, Inputs
 from eiv.training.evidence.pool import MEMBERS, pool_of
 from eiv.training.evidence.search import (
     Found,
+    OnRound,
     continued,
     evidence_of_means,
     plain_search,
@@ -102,7 +105,7 @@ def fit_by_evidence(
     rows: Rows,
     seed: int,
     known_noise: Tensor | None,
-    on_round: Callable[[int, Tensor, Tensor], None],
+    on_round: OnRound,
     halves: Sequence[ZetaPosterior] = (),
     near: Tensor | None = None,
 ) -> Fitted:
@@ -140,7 +143,9 @@ def fit_by_evidence(
         shares += [each.share / len(pool)] * len(pool)
     _take_over(posterior, members)
     y_noise = torch.stack([member.family.values(member.flat).log_noise.exp() for member in members])
-    return Fitted(posterior, y_noise, np.array(shares), y_noise.new_tensor(found.course), task.log_density(plain), plain.flat)
+    return Fitted(
+        posterior, y_noise, np.array(shares), y_noise.new_tensor(found.course), task.log_density(plain), plain.flat
+    )
 
 
 def _with_all_rows(
@@ -169,10 +174,12 @@ def _with_all_rows(
     starts = [spread_out(each.solution) for each in members]
     if len(some) < len(y) and not inputs.is_exact:
         starts = [solve(family, family.values(best.flat), draws, inputs, labels, starts[0])] * len(members)
-    return [
-        replace(each, family=family, solution=solve(family, family.values(each.flat), draws, zetas, labels, start))
+    tasks = [
+        partial(solve, family, family.values(each.flat), draws, zetas, labels, start)
         for each, zetas, start in zip(members, own, starts, strict=True)
     ]
+    solutions = run_tasks(tasks, y.device)
+    return [replace(each, family=family, solution=solution) for each, solution in zip(members, solutions, strict=True)]
 
 
 @torch.no_grad()
