@@ -23,7 +23,7 @@ from eiv.training.evidence.density import log_evidence
 from eiv.training.evidence.features import Family, Inputs
 from eiv.training.evidence.search import Found, evaluated
 from eiv.training.evidence.solution import Labels, solve
-from eiv.training.fitting import Table
+from eiv.training.fitting import Spec, Table
 from eiv.training.settings import settings_for
 
 F64 = torch.float64
@@ -411,8 +411,13 @@ def test_splits_of_a_table_are_warned_about_once(monkeypatch):
 
 
 def test_errors_that_are_right_are_not_warned_about(recwarn):
-    EiVRegressor(0.4, **COSINE).fit(*table(300, 2)[:2])
+    X, y, _, _ = table(300, 2)
+    model = EiVRegressor(0.4, **COSINE).fit(X, y)
     assert not recwarn.list
+    # Compared with the errors that it was fitted with, a kernel ends near where it begins: no evidence for either.
+    spec, rows = Spec(model.model_.arguments, 0), Table(X, np.full((1, 2), 0.4), y[:, None])
+    again = choosing._evidence(spec, rows, (1.0,), model.model_)[1.0]
+    assert again == pytest.approx(model.model_.record.evidence, abs=choosing._VERY_STRONG / 2)
 
 
 def test_derivatives_of_the_density_are_those_of_torch():

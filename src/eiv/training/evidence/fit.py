@@ -30,7 +30,7 @@ from eiv.training.evidence.search import (
 )
 from eiv.training.evidence.solution import Labels, Solution, solve
 
-_SEARCHED = 96  # frequencies that a kernel is found with
+_SEARCHED = 192  # frequencies that a kernel is found with
 
 
 @dataclass(frozen=True)
