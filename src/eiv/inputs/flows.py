@@ -93,7 +93,12 @@ class Flow(NamedTuple):
 
 
 def needs_flows() -> None:
-    """Raise a `MissingExtraError` where zuko is missing."""
+    """Raise a `MissingExtraError` where zuko is missing.
+
+    Examples:
+        >>> needs_flows()
+
+    """
     needs("A law of errors as a flow", "zuko", extra="flow")
 
 
