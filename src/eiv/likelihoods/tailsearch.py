@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 # wider.
 LEAST_NU, MOST_NU = 2.5, 50.0
 _SHAPE, _RATE = 2.0, 0.1  # of the Gamma prior of nu, mean 20: Juarez and Steel, J. Bus. Econ. Stat. 28 (2010) 52
+# Of s: Gamma(2, rate to 0), log s up to a constant. It moves s up by a standard error at most and keeps it off zero,
+# where the bound is flat if the errors of x explain all of the scatter (Y. Chung, S. Rabe-Hesketh, V. Dorie, A. Gelman
+# and J. Liu, Psychometrika 78 (2013) 685).
+_OF_SCALE = 1.0
 _STEPS = 30
 _STRIDE = 0.7  # the most that log s and log nu move in one step, as for sigma_y
 _CLOSE = 1e-3  # a step of the logarithms that is not worth another one
@@ -66,10 +70,10 @@ def renewed_tail(
 
 @torch.no_grad()
 def fit_tail(rows: Squares, scale: Tensor, nu: Tensor, with_nu: bool = True) -> TailFit:
-    r"""The s and nu that maximise the bound with the prior of nu, beginning with those given, `S x n_y` each.
+    r"""The s and nu that maximise the bound with their priors, beginning with those given, `S x n_y` each.
 
     .. math:: \frac1N \sum_i \log \sum_l w_l \prod_j p(r_{ilj} | s_j, \nu_j)
-              + \frac1N \sum_j \log \mathrm{Gamma}(\nu_j | 2, 0.1)
+              + \frac1N \sum_j \big( \log \mathrm{Gamma}(\nu_j | 2, 0.1) + \log s_j \big)
 
     These are Newton steps of (log s, log nu) of each output. What couples the outputs is left out, as for sigma_y.
     Where the bound bends upwards, its bend is taken downwards, so that a step climbs. A step that lowers the bound is
@@ -130,9 +134,9 @@ class _Look:
             found.append(_of_rows(bends(squares[:, part], scale, nu, known), quadrature))
         value, slope, bend = (row_mean(torch.cat(each, dim=1), counts) for each in zip(*found, strict=True))
         nu, nothing = nu.flatten(1), torch.zeros_like(at[..., 0])
-        of_prior = ((_SHAPE - 1) * nu.log() - _RATE * nu) / size  # of nu
+        of_prior = ((_SHAPE - 1) * nu.log() - _RATE * nu + _OF_SCALE * at[..., 0]) / size
         value = value + of_prior.sum(1)
-        slope = slope + torch.stack([nothing, (_SHAPE - 1 - _RATE * nu) / size], dim=-1)
+        slope = slope + torch.stack([nothing + _OF_SCALE / size, (_SHAPE - 1 - _RATE * nu) / size], dim=-1)
         bend = bend - torch.stack([nothing, nothing, _RATE * nu / size], dim=-1)
         return cls(value, slope, -bend[..., _SYMMETRIC].unflatten(-1, (2, 2)))
 
