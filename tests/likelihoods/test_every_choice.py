@@ -43,7 +43,7 @@ ERRORS = {
     "mixture": {"x_err": 0.2, "input_prior": eiv.LearnedPrior(min_components=2, max_components=2)},
     "informed": {"x_err": 0.2, "zeta_draws": "informed"},
     "interpolated": {"x_err": [0.2, 0.0], "zeta_draws": "interpolated"},
-    "profile": {"x_err": 0.2, "zeta_draws": "profile"},
+    "laplace": {"x_err": 0.2, "zeta_draws": "laplace"},
 }
 LIKELIHOODS = pytest.mark.parametrize("likelihood", ["student_t", "varying"])
 
@@ -91,10 +91,6 @@ def test_classes_with_errors_priors_and_draws(errors):
     given = {"X_err": changes.pop("X_err")} if "X_err" in changes else {}
     readings = GAPS if "missing" in changes else X
     small = {name: value for name, value in SMALL.items() if name not in ("y_noise_every", "held_out")}
-    if errors == "profile":
-        with pytest.raises(ValueError, match="zeta_draws"):
-            EiVClassifier(**small | changes).fit(readings, Y[:, 0] > 0, **given)
-        return
     model = EiVClassifier(**small | changes).fit(readings, Y[:, 0] > 0, **given)
     p = model.predict_distribution(readings, **given)
     np.testing.assert_allclose(p.probabilities.sum(1), 1)

@@ -14,7 +14,7 @@ from eiv.engine.quadrature import Quadrature
 from eiv.engine.stable import log_mean_exp
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
-from eiv.likelihoods.noise import Squares, squares_of, unless_unseen_disagree
+from eiv.likelihoods.noise import OFF_ZERO, Squares, squares_of, unless_unseen_disagree
 from eiv.likelihoods.tails import MIXTURE_NODES, Bends, bends
 
 if TYPE_CHECKING:
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 # wider.
 LEAST_NU, MOST_NU = 2.5, 50.0
 _SHAPE, _RATE = 2.0, 0.1  # of the Gamma prior of nu, mean 20: Juarez and Steel, J. Bus. Econ. Stat. 28 (2010) 52
-# Of s: Gamma(2, rate to 0), log s up to a constant. It moves s up by a standard error at most and keeps it off zero,
-# where the bound is flat if the errors of x explain all of the scatter (Y. Chung, S. Rabe-Hesketh, V. Dorie, A. Gelman
-# and J. Liu, Psychometrika 78 (2013) 685).
-_OF_SCALE = 1.0
 _STEPS = 30
 _STRIDE = 0.7  # the most that log s and log nu move in one step, as for sigma_y
 _CLOSE = 1e-3  # a step of the logarithms that is not worth another one
@@ -134,9 +130,9 @@ class _Look:
             found.append(_of_rows(bends(squares[:, part], scale, nu, known), quadrature))
         value, slope, bend = (row_mean(torch.cat(each, dim=1), counts) for each in zip(*found, strict=True))
         nu, nothing = nu.flatten(1), torch.zeros_like(at[..., 0])
-        of_prior = ((_SHAPE - 1) * nu.log() - _RATE * nu + _OF_SCALE * at[..., 0]) / size
+        of_prior = ((_SHAPE - 1) * nu.log() - _RATE * nu + OFF_ZERO * at[..., 0]) / size
         value = value + of_prior.sum(1)
-        slope = slope + torch.stack([nothing + _OF_SCALE / size, (_SHAPE - 1 - _RATE * nu) / size], dim=-1)
+        slope = slope + torch.stack([nothing + OFF_ZERO / size, (_SHAPE - 1 - _RATE * nu) / size], dim=-1)
         bend = bend - torch.stack([nothing, nothing, _RATE * nu / size], dim=-1)
         return cls(value, slope, -bend[..., _SYMMETRIC].unflatten(-1, (2, 2)))
 
