@@ -38,7 +38,7 @@ from eiv.engine.streams import Streams
 from eiv.inputs.own import stack_posteriors
 from eiv.likelihoods import NormalLikelihood
 from eiv.posteriors import FAMILIES
-from eiv.training.fitting import new_posterior
+from eiv.training.making import new_posterior
 from eiv.training.steps import Counts, step_for
 
 DEVICE = torch.device(os.environ.get("EIV_TEST_DEVICE", "cuda"))
