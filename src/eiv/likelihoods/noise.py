@@ -29,6 +29,10 @@ _LEAST_BEND = 0.01  # the least curvature of the bound, as a share of its value 
 _TINY = 1e-30
 _LEAST_SPLIT = 0.5  # the least noise that a split of the held-out error moves towards, as a share of the noise now
 _FLOOR = 1e-4  # the least sigma_y as a share of the spread of y, for networks that interpolate their data
+# The power of the noise in its prior, Gamma(2, rate to 0), where a likelihood has one: it moves log sigma up by one
+# squared standard error and keeps sigma off zero, where the bound is flat if the errors of x explain all of the scatter
+# (Y. Chung, S. Rabe-Hesketh, V. Dorie, A. Gelman and J. Liu, Psychometrika 78 (2013) 685).
+OFF_ZERO = 1.0
 
 
 class NoiseRule(ABC):
