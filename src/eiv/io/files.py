@@ -138,6 +138,20 @@ def check_links(path: Path) -> None:
             )
 
 
+@contextlib.contextmanager
+def held(path: Path, in_use: str) -> Iterator[None]:
+    """Hold a file for the block, where files can be locked; an `OSError` with the words `in_use` if another does."""
+    with path.open("wb") as lock:
+        if fcntl is not None:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise OSError(in_use) from error
+            except OSError:  # a file system without locks
+                pass
+        yield
+
+
 def digest_of(path: Path) -> str:
     """The SHA-256 of a file's content, as hexadecimal digits."""
     with path.open("rb") as file:

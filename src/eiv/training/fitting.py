@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
 from eiv.model import FittedModel, Names, Record, standardised_zetas
 from eiv.networks import CosineNetwork, NetworkStack, paper_network
 from eiv.networks.fast import fast_stack
+from eiv.pieces import pieces
 from eiv.posteriors import FAMILIES, WeightPosterior
 from eiv.posteriors.base import one_or_each
 from eiv.scaling import Scaler, mean_and_spread
@@ -117,6 +119,15 @@ class Table:
         """How many features have an error in some row."""
         return int(standard_deviations(self.x_err).any(0).sum())
 
+    @property
+    def sample(self) -> Table:
+        """The rows that a prior is learned from, and quantiles are found from: all of them."""
+        return self
+
+    def zetas(self, prior: InputPrior, scaler: Scaler, errors: Errors) -> ZetaPosterior:
+        """The posterior of the true inputs of all rows in the units of the networks, `rows x n_x`."""
+        return standardised_zetas(prior, scaler, self.x, errors)
+
     def with_errors_times(self, factor: float | Array) -> Table:
         """The same rows with errors of X that are `factor` times as large, one number or one per feature."""
         return self if np.all(factor == 1) else replace(self, x_err=times(self.x_err, factor))
@@ -135,11 +146,13 @@ class Spec:
     Attributes:
         arguments: of an estimator, None standing for the recipe's choice.
         seed: of all random streams.
+        checkpoints: the folder for the state of a training, from which the next start goes on; None for none.
 
     """
 
     arguments: Mapping[str, Any]
     seed: int
+    checkpoints: Path | None = None
 
     def given(self, **changes: Any) -> Spec:
         """The same with other arguments."""
@@ -163,9 +176,14 @@ class _Member:
         x_scaler, y_scaler = scalers_of(settings, table)
         device, dtype = device_of(settings.device), DTYPES[settings.dtype]
         errors = times(table.x_err, settings.x_err_factor)
-        zetas = standardised_zetas(prior, x_scaler, table.x, errors).to(device, dtype)
-        y = torch.from_numpy((table.y - y_scaler.shift) / y_scaler.scale).to(device, dtype)
-        known = None if table.y_err is None else torch.from_numpy(table.y_err / y_scaler.scale).to(device, dtype)
+        zetas = table.zetas(prior, x_scaler, errors).to(device, dtype)
+
+        def scaled(values: Array, shift: Array) -> Tensor:
+            parts = ((piece - shift) / y_scaler.scale for piece in pieces(values))
+            return torch.cat([torch.from_numpy(part).to(device, dtype) for part in parts])
+
+        y = scaled(table.y, y_scaler.shift)
+        known = None if table.y_err is None else scaled(table.y_err, np.zeros(1))
         weights = None if table.weights is None else torch.from_numpy(table.weights).to(device, dtype)
         return cls(spec, settings, table, prior, x_scaler, y_scaler, Rows(zetas, y, known, weights))
 
@@ -186,7 +204,8 @@ class _Member:
 
     def fitted(self, posterior: WeightPosterior, likelihood: Likelihood, losses: Tensor) -> FittedModel:
         table, n_networks = self.table, posterior.stack.n_networks
-        known = np.zeros(table.y.shape[1]) if table.y_err is None else v.median_above_zero(table.y_err)
+        label_errors = table.sample.y_err
+        known = np.zeros(table.y.shape[1]) if label_errors is None else v.median_above_zero(label_errors)
         record = Record(
             loss_curve=losses.double().cpu().numpy(),
             x_spread=table.x_spread,
@@ -223,10 +242,12 @@ class _Member:
     def _cloud(self, record: Record) -> TrainingCloud:
         """Where the rows lie: by the prior, where that was learned from them."""
         settings = self.settings
-        errors, usual = times(self.table.x_err, settings.x_err_factor), settings.x_err_factor * record.x_err_median
+        some = self.table.sample
+        errors, usual = times(some.x_err, settings.x_err_factor), settings.x_err_factor * record.x_err_median
         is_learned = hasattr(input_prior_of(settings.input_prior, settings.error_model), "fit")
         prior = self.prior if is_learned and isinstance(self.prior, MixturePrior) else None
-        return TrainingCloud.of(self.table.x, errors, record.x_quantiles, usual, prior)
+        cloud = TrainingCloud.of(some.x, errors, record.x_quantiles, usual, prior)
+        return replace(cloud, n_rows=len(self.table.x))
 
 
 def fit_stack(
@@ -550,6 +571,7 @@ def input_prior_of(prior: object, error_model: str) -> InputPrior | LearnedPrior
 
 def _fitted_priors(settings: Sequence[Settings], tables: Sequence[Table]) -> list[InputPrior]:
     """The input priors of the models, learned once for each table, side by side on the cores: products are small."""
+    tables = [table.sample for table in tables]
     keys = [
         (id(each.input_prior), each.error_model, *(part.tobytes() for part in (table.x, table.x_err, *_weights(table))))
         for each, table in zip(settings, tables, strict=True)

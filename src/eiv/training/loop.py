@@ -237,7 +237,7 @@ def _held_apart(rows: Rows, n_held_out: int, seeds: Sequence[SeedSequence]) -> t
     if not n_held_out:
         return rows, rows
     order = Streams.of(seeds, Purpose.HOLD_OUT, rows.y.device, rows.y.dtype).permutations(rows.y.shape[1])
-    return rows.take(order[:, n_held_out:]), rows.take(order[:, :n_held_out])
+    return rows.kept(order[:, n_held_out:]), rows.take(order[:, :n_held_out])
 
 
 def _finish(
