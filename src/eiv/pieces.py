@@ -81,7 +81,7 @@ def pieces(values: Array | LargeArray) -> Iterator[Array]:
 
     """
     for start in range(0, len(values), AT_ONCE):
-        yield values[start : start + AT_ONCE]
+        yield np.ascontiguousarray(values[start : start + AT_ONCE])  # the order in memory decides how sums are rounded
 
 
 def extremes(values: Array | LargeArray) -> tuple[Array, Array]:

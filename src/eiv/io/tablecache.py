@@ -24,6 +24,7 @@ __all__ = ["Roles", "TableCache"]
 Array = NDArray[np.float64]
 _FORMAT = 1
 _DESCRIPTION = "table.json"
+_WIDENED = 2**20  # numbers at once
 
 
 @dataclass(frozen=True)
@@ -188,10 +189,9 @@ class _Part:
     def _widen(self) -> None:
         """Turn what is there into float64, from its end on, which the longer numbers do not reach before it is read."""
         self.dtype, size = "float64", self.stream.tell() // 4
-        block = 2**20
-        for start in reversed(range(0, size, block)):
+        for start in reversed(range(0, size, _WIDENED)):
             self.stream.seek(4 * start)
-            numbers = np.frombuffer(self.stream.read(4 * min(block, size - start)), np.float32)
+            numbers = np.frombuffer(self.stream.read(4 * min(_WIDENED, size - start)), np.float32)
             self.stream.seek(8 * start)
             self.stream.write(numbers.astype(np.float64).tobytes())
         self.stream.seek(8 * size)

@@ -16,6 +16,7 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+import eiv
 from eiv import validation as v
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import Purpose, Streams, network_seeds
@@ -44,6 +45,7 @@ from eiv.pieces import pieces
 from eiv.posteriors import FAMILIES, WeightPosterior
 from eiv.posteriors.base import one_or_each
 from eiv.scaling import Scaler, mean_and_spread
+from eiv.training.checkpoints import Checkpoint, Course
 from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
 from eiv.training.evidence import MEMBERS, Fitted, Found, KernelSearch, fit_by_evidence, n_rounds
 from eiv.training.loop import Schedule, TrainingResult, train
@@ -279,7 +281,9 @@ def fit_stack(
 
     def fit_group(posterior: WeightPosterior, group: slice, report: Report | None) -> TrainingResult:
         own = stack_rows(rows[group])
-        return train(posterior, own, likelihood.networks(group), schedule, seeds[group], report, stop)
+        started = likelihood.networks(group)
+        checkpoint = _checkpoint(specs[0].checkpoints, posterior, own, started, (settings, schedule, seeds[group]))
+        return train(posterior, own, started, schedule, seeds[group], report, stop, checkpoint)
 
     penalties = [member.settings.weight_penalty for member in members for _ in member.seeds]
     penalty = one_or_each(torch.tensor(penalties, dtype=torch.float64, device=device))
@@ -297,6 +301,18 @@ def fit_stack(
         ]
         results = run_tasks(tasks, device, stop, whole.stack.width)
     return _models(members, posteriors[0].join(posteriors[1:]), results)
+
+
+def _checkpoint(
+    folder: Path | None, posterior: WeightPosterior, rows: Rows, likelihood: Likelihood, others: tuple[Any, ...]
+) -> Checkpoint | None:
+    """The file for the state of a training, named by all that this depends on; None without a folder."""
+    if folder is None or not Course.is_known(posterior, likelihood):
+        return None
+    like = rows.inputs.described
+    seen = [like.mean, like.std, rows.y, *(part for part in (rows.y_err, rows.weights) if part is not None)]
+    words = repr((eiv.__version__, torch.__version__, posterior.stack.template, *others))
+    return Checkpoint.of(folder, words, [*seen, *posterior.parameters, *likelihood.state.values()])
 
 
 def _check_one_kind(chosen: Sequence[Settings]) -> None:
