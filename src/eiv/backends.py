@@ -9,7 +9,7 @@ from typing import Any
 
 from eiv.extras import needs
 
-__all__ = ["parallel_config", "register_ray"]
+__all__ = ["one_thread", "parallel_config", "register_ray"]
 
 
 def register_ray() -> None:
@@ -63,6 +63,19 @@ def parallel_config(backend: str, n_jobs: int, **options: Any) -> Iterator[None]
             raise ValueError(f"backend must be one of {', '.join((*BACKENDS, 'dask', 'ray'))}, got {backend!r}.")
         stack.enter_context(joblib.parallel_config(backend=backend, n_jobs=n_jobs, **options))
         yield
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one core in the block: several threads round sums in another order."""
+    import torch  # noqa: PLC0415  (slow to import)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextlib.contextmanager

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,11 +96,9 @@ def _in_parallel(job: Job, pairs: Sequence[tuple[Path, Path]]) -> Iterator[Done]
     import joblib  # noqa: PLC0415  (an extra)
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415
 
-    from eiv.cli.predict import predict_one  # noqa: PLC0415  (it imports this module)
-
-    parent, model = os.getpid(), job.model_file.resolve()
-    with errors.status("predicting") as status, contextlib.ExitStack():
-        tasks = (joblib.delayed(predict_one)(job, model, *pair, parent) for pair in pairs)
+    far = replace(job, model_file=job.model_file.resolve())
+    with errors.status("predicting") as status:
+        tasks = [joblib.delayed(predict_one)(far, *pair) for pair in pairs]
         try:
             for number, done in enumerate(_results(tasks), 1):
                 status.update(f"predicting: {number:,} of {len(pairs):,} tables")
@@ -114,7 +110,29 @@ def _in_parallel(job: Job, pairs: Sequence[tuple[Path, Path]]) -> Iterator[Done]
             )
 
 
-def _results(tasks: Iterator[object]) -> Iterator[Done]:
+def predict_one(job: Job, data: Path, out: Path) -> Done:
+    """Predict one table in a worker, on one core; an error that the table or the machine has becomes a sentence."""
+    from eiv.backends import one_thread  # noqa: PLC0415  (slow to import)
+    from eiv.cli.predict import predict_table  # noqa: PLC0415
+
+    try:
+        with one_thread():
+            found = predict_table(job, data, out, lambda _: None)
+    except (ValueError, TypeError, ArithmeticError, OSError, ImportError, MemoryError) as error:
+        return Done(data, failure=_sentence(data, error))
+    return Done(data, found.n_rows, found.n_empty, found.n_unlike)
+
+
+def _sentence(data: Path, error: BaseException) -> str:
+    """Why a table failed, with its name."""
+    if isinstance(error, MemoryError):
+        return f"{data}: there is not enough memory for it."
+    if isinstance(error, OSError) and error.filename is not None:  # an error of the system has no sentence of its own
+        error = OSError(f"{error.filename}: {error.strerror}.")
+    return str(error) if str(data) in str(error) else f"{data}: {error}"
+
+
+def _results(tasks: Sequence[object]) -> Iterator[Done]:
     import joblib  # noqa: PLC0415  (an extra)
     from joblib.parallel import get_active_backend  # noqa: PLC0415
 
