@@ -9,8 +9,6 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
-from scipy.optimize import minimize
 from scipy.special import logsumexp, ndtr
 
 __all__ = ["Parts", "divergence", "nearest_parts"]
@@ -147,6 +145,8 @@ def nearest_parts(kind: str, shape: float = 0.0, n_parts: int | None = None) -> 
         return -float(weights @ total), -np.concatenate([of_weights, of_shifts, of_stds])
 
     options = {"maxiter": 5000, "maxfun": 20000, "ftol": 1e-15, "gtol": 1e-9}
+    from scipy.optimize import minimize  # noqa: PLC0415  (slow to import)
+
     found = minimize(value, _start(kind, errors, weights, n_parts), jac=True, method="L-BFGS-B", options=options).x
     log_w, s, log_v = found.reshape(3, n_parts)[:, np.argsort(found[n_parts : 2 * n_parts], kind="stable")]
     if kind == "student_t":
@@ -166,9 +166,11 @@ def divergence(kind: str, shape: float = 0.0, parts: Parts | None = None) -> flo
         (0.005, 0.0007)
 
     """
+    from scipy.stats import norm  # noqa: PLC0415  (slow to import)
+
     parts = parts or nearest_parts(kind, shape)
     errors, weights = _rule(kind, shape)
-    logs = parts.log_weights + stats.norm.logpdf(errors[:, None], parts.shifts, parts.stds)
+    logs = parts.log_weights + norm.logpdf(errors[:, None], parts.shifts, parts.stds)
     return float(weights @ (_log_density(kind, shape, errors) - logsumexp(logs, axis=1)))
 
 
@@ -197,7 +199,9 @@ def _rule(kind: str, shape: float) -> tuple[Array, Array]:
     elif kind == "triangular":
         upper = 1 - np.sqrt(2 * tail)
     elif kind == "student_t":
-        upper = stats.t.isf(tail, shape)
+        from scipy.stats import t  # noqa: PLC0415  (slow to import)
+
+        upper = t.isf(tail, shape)
     asymmetry = shape if kind == "split_normal" else 0.0
     sides = 1 - asymmetry, 1 + asymmetry  # which are the probabilities of either side, too, but for a half
     return np.concatenate([-sides[0] * upper, sides[1] * upper]), np.concatenate([0.5 * side * half for side in sides])
@@ -210,7 +214,9 @@ def _log_density(kind: str, shape: float, errors: Array) -> Array:
     if kind == "triangular":
         return np.log1p(-np.abs(errors))
     if kind == "student_t":
-        return np.asarray(stats.t.logpdf(errors, shape))
+        from scipy.stats import t  # noqa: PLC0415  (slow to import)
+
+        return np.asarray(t.logpdf(errors, shape))
     with np.errstate(divide="ignore", invalid="ignore"):  # a side of zero holds no errors but zero
         standard = np.where(errors == 0, 0.0, errors / np.where(errors < 0, 1 - shape, 1 + shape))
     return np.asarray(-0.5 * standard**2 - 0.5 * math.log(2 * math.pi))

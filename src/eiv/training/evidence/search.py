@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from torch import Tensor
 
 from eiv.training.evidence.density import Spare, log_evidence, log_prior
@@ -262,6 +261,8 @@ def _climb(
     bounds[family.n_inputs : family.n_inputs + n_lines] = [(-math.inf, math.inf)] * n_lines
     if known_noise is not None:
         bounds[-n_y:] = [(log, log) for log in known_noise.log().tolist()]
+    from scipy.optimize import minimize  # noqa: PLC0415  (slow to import)
+
     found = minimize(
         slope, start.cpu().numpy(), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": n_steps}
     )
