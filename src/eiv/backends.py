@@ -9,7 +9,7 @@ from typing import Any
 
 from eiv.extras import needs
 
-__all__ = ["one_thread", "parallel_config", "register_ray"]
+__all__ = ["cluster", "one_thread", "parallel_config", "register_ray"]
 
 
 def register_ray() -> None:
@@ -63,6 +63,19 @@ def parallel_config(backend: str, n_jobs: int, **options: Any) -> Iterator[None]
             raise ValueError(f"backend must be one of {', '.join((*BACKENDS, 'dask', 'ray'))}, got {backend!r}.")
         stack.enter_context(joblib.parallel_config(backend=backend, n_jobs=n_jobs, **options))
         yield
+
+
+def cluster() -> Any:
+    """The engine that `joblib.parallel_config` names, such as Ray's or Dask's; None for joblib's own, of one machine.
+
+    Examples:
+        >>> cluster()
+
+    """
+    from joblib.parallel import get_active_backend  # noqa: PLC0415  (slow to import)
+
+    engine, _ = get_active_backend()
+    return None if type(engine).__module__ == "joblib._parallel_backends" else engine
 
 
 @contextlib.contextmanager

@@ -289,6 +289,26 @@ def _stamp(out: Path | None) -> tuple[int, int] | None:
     return status.st_ino, status.st_mtime_ns
 
 
+Backend = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Spread the work over a cluster: ray or dask (see docs/scale.md). By default over the cores."
+    ),
+]
+
+
+@contextlib.contextmanager
+def spread_over(backend: str | None) -> Iterator[None]:
+    """Run independent work on a backend of joblib in the block; as usual without one."""
+    if backend is None:
+        yield
+        return
+    from eiv.backends import parallel_config  # noqa: PLC0415  (slow to import)
+
+    with parallel_config(backend, n_jobs=-1):
+        yield
+
+
 @contextlib.contextmanager
 def counting(work: str) -> Iterator[Callable[[int], None]]:
     """A function that shows on stderr how many rows are done, after the word for what is done to them."""

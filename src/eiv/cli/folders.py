@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from eiv.cli.app import complain, console, errors, printable, show_warning
-from eiv.io.files import check_folder, digest_of, write_whole
+from eiv.io.files import check_folder, digest_of, sweep, write_whole
 
 if TYPE_CHECKING:
     from eiv.cli.predict import Job
@@ -47,6 +47,7 @@ def predict_folder(job: Job, folder: Path, out: Path, force: bool, workers: tupl
     backend, n_jobs = workers
     with parallel_config(backend, n_jobs):
         done = list(_in_parallel(job, [(table.resolve(), outputs[table].resolve()) for table in todo]))
+    sweep(out)  # of workers that were killed
     failed = sorted((each for each in done if each.failure), key=lambda each: each.data)
     n_rows = sum(each.n_rows for each in done)
     if n_unlike := sum(each.n_unlike for each in done):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eiv.cli.app import Commands, app, check_seed, console, errors, printable, resumable, small_table
+from eiv.cli.app import Backend, Commands, app, check_seed, console, errors, printable, resumable, small_table, spread_over
 from eiv.extras import needs
 
 if TYPE_CHECKING:
@@ -45,8 +45,9 @@ app.add_typer(study)
 
 
 @study.callback()
-def _studies() -> None:
-    """Make `eiv study` a group of commands."""
+def _studies(ctx: typer.Context, backend: Backend = None) -> None:
+    """Measure coverage and accuracy: of recipes, weight posteriors and rivals."""
+    ctx.with_resource(spread_over(backend))
 
 
 @study.command()

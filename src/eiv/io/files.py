@@ -47,7 +47,7 @@ def written_whole(path: Path) -> Iterator[Path]:
     file = Path(os.path.realpath(path))
     if not file.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {file.parent}.")
-    _sweep(file.parent)
+    sweep(file.parent)
     mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else None
     with contextlib.ExitStack() as stack:
         try:
@@ -213,7 +213,7 @@ def _names_beside(file: Path) -> Iterator[Path]:
     yield from (file.with_name(f"{stem}.{n}{ending}") for n in itertools.count(1))
 
 
-def _sweep(folder: Path) -> None:
+def sweep(folder: Path) -> None:
     """Remove temporary files of processes that were killed while they wrote; nobody holds their locks."""
     for part in folder.glob(".*.eiv-part"):
         with contextlib.suppress(OSError):

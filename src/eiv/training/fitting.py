@@ -186,7 +186,7 @@ class _Member:
 
         y = scaled(table.y, y_scaler.shift)
         known = None if table.y_err is None else scaled(table.y_err, np.zeros(1))
-        weights = None if table.weights is None else torch.from_numpy(table.weights).to(device, dtype)
+        weights = None if table.weights is None else torch.tensor(table.weights).to(device, dtype)
         return cls(spec, settings, table, prior, x_scaler, y_scaler, Rows(zetas, y, known, weights))
 
     @property
