@@ -42,7 +42,10 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         rows = (fit if arguments.what == "fit" else predict)(Path(name), arguments)
-    head = ["| | rows | time | processor time | rows per second of one core | peak of a process |", "|---|---|---|---|---|---|"]
+    head = [
+        "| | rows | time | processor time | rows per second of one core | peak of a process |",
+        "|---|---|---|---|---|---|",
+    ]
     print("\n".join(rows))
     if arguments.write:
         renew(f"large {arguments.what}", "\n".join([*head, *rows]), page="scale.md")
@@ -62,7 +65,9 @@ def predict(folder: Path, arguments: argparse.Namespace) -> list[str]:
     model = folder / "m.eiv"
     eiv = [sys.executable, "-m", "eiv"]
     options = [*SMALL, "--set=n_theta=4", "--set=n_zeta=2", "--holdout=0"]
-    subprocess.run([*eiv, "fit", folder / "few.parquet", "--target=y", "--x-err=length=0.3", *options, "-o", model], check=True)
+    subprocess.run(
+        [*eiv, "fit", folder / "few.parquet", "--target=y", "--x-err=length=0.3", *options, "-o", model], check=True
+    )
     found = []
     for jobs in (1, 2):
         watched = Watched([*eiv, "predict", model, folder / "in", "-o", folder / f"out{jobs}", f"--jobs={jobs}"])

@@ -34,11 +34,14 @@ def test_joblibs_own_backends_are_no_cluster():
 
 
 def test_a_backend_that_joblib_does_not_know_is_refused():
-    with pytest.raises(ValueError, match="backend must be one of .*loky.*ray, got 'slurm'"), parallel_config("slurm", 2):
+    with (
+        pytest.raises(ValueError, match=r"backend must be one of .*loky.*ray, got 'slurm'"),
+        parallel_config("slurm", 2),
+    ):
         pass
 
 
-@pytest.mark.parametrize("engine", engines())
+@pytest.mark.parametrize("engine", list(engines()))
 def test_a_cluster_gives_the_models_of_this_machine(engine, data):
     X, y = data
     model, splits = EiVRegressor(0.1, **SMALL), [range(60), range(30, 90)]
@@ -57,7 +60,7 @@ def test_a_cluster_gives_the_models_of_this_machine(engine, data):
     assert cluster() is None
 
 
-@pytest.mark.parametrize("engine", engines())
+@pytest.mark.parametrize("engine", list(engines()))
 def test_units_of_a_study_run_on_a_cluster(engine, tmp_path):
     from rich.console import Console  # noqa: PLC0415  (an extra)
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from eiv.training import TrainingDivergedError
     from eiv.training.neighbours import MissedCurveWarning
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ClassPrediction",

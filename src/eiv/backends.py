@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -99,8 +100,10 @@ def _ray(n_jobs: int) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    here = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": _cores() if n_jobs < 0 else n_jobs}
-    ray.init(include_dashboard=False if here else None, log_to_driver=False, logging_level="ERROR", **here)
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if "RAY_ADDRESS" not in os.environ:  # workers on this machine
+        options |= {"include_dashboard": False, "num_cpus": _cores() if n_jobs < 0 else n_jobs}
+    ray.init(**options)
     try:
         yield
     finally:

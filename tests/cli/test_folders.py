@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from commands import rows
-from processes import MAIN, process_group
 
+from commands import rows
 from eiv.cli.folders import predict_one, tables_of
 from eiv.cli.predict import Job
 from eiv.extras import is_installed
+from processes import MAIN, process_group
 
 NAMES = ("a.csv", "b.parquet", "c.csv.gz", "d.tsv")
 
@@ -165,8 +165,7 @@ def test_workers_killed_ten_times_leave_no_part_of_a_file(tables, run):
             until = time.monotonic() + 100
             while process.poll() is None and not workers_of(process.pid) and time.monotonic() < until:
                 time.sleep(0.02)
-            found = []
-            while process.poll() is None and not (found := list(Path("out").glob(".*"))) and time.monotonic() < until:
+            while process.poll() is None and not list(Path("out").glob(".*")) and time.monotonic() < until:
                 time.sleep(0.005)  # until a worker writes
             time.sleep(chance.uniform(0, 0.02))
             for worker in workers_of(process.pid) if process.poll() is None else []:

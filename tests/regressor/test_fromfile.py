@@ -17,9 +17,8 @@ import eiv.scaling
 import eiv.training.large
 from eiv import EiVRegressor, estimated, relative
 from eiv.inputs import FlatPrior, MixturePrior
-from eiv.io.tables import TableError
 from eiv.io.tablecache import Roles, TableCache
-from eiv.io.tables import open_table
+from eiv.io.tables import TableError, open_table
 from eiv.training import checkpoints
 from eiv.training.large import LargeTable
 from processes import started
@@ -142,7 +141,10 @@ def test_a_cache_that_is_kept_is_read_instead_of_the_table(tmp_path, monkeypatch
             "x_err": np.float64,  # 0.1 is no number of float32
         }
         assert np.array_equal(cache.parts["x"][:], rows[["a", "b"]].to_numpy(float))
-        with pytest.raises(OSError, match="another fit uses"), TableCache.opened(source, roles, tmp_path / "cache", True):
+        with (
+            pytest.raises(OSError, match="another fit uses"),
+            TableCache.opened(source, roles, tmp_path / "cache", True),
+        ):
             pass
     monkeypatch.setattr(type(source), "chunks", None)
     with TableCache.opened(source, roles, tmp_path / "cache", keep=False) as again:
@@ -181,7 +183,9 @@ def test_bad_files_are_refused_and_leave_nothing(tmp_path, change, options, word
     assert not [each for each in tmp_path.rglob("*") if each.is_file() and each.name not in ("t.parquet", "lock")]
 
 
-@pytest.mark.parametrize("model", [EiVRegressor("±0.3"), EiVRegressor(0.1, missing="integrate"), EiVRegressor(estimated(0.1, dof=8))])
+@pytest.mark.parametrize(
+    "model", [EiVRegressor("±0.3"), EiVRegressor(0.1, missing="integrate"), EiVRegressor(estimated(0.1, dof=8))]
+)
 def test_what_needs_all_rows_is_refused(tmp_path, model):
     path = tmp_path / "t.parquet"
     table().to_parquet(path)

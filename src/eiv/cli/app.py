@@ -289,14 +289,6 @@ def _stamp(out: Path | None) -> tuple[int, int] | None:
     return status.st_ino, status.st_mtime_ns
 
 
-Backend = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="Spread the work over a cluster: ray or dask (see docs/scale.md). By default over the cores."
-    ),
-]
-
-
 @contextlib.contextmanager
 def spread_over(backend: str | None) -> Iterator[None]:
     """Run independent work on a backend of joblib in the block; as usual without one."""

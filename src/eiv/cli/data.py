@@ -68,6 +68,12 @@ class TrainingTable:
         return X, self.y if self.y_unit is None else Quantity(self.y, self.y_unit)
 
     @property
+    def gaps(self) -> dict[str, int]:
+        """The number of missing readings, which the fit integrates over, of each feature with some."""
+        counts = self.X.isna().sum()
+        return {str(name): int(n) for name, n in counts.items() if n}
+
+    @property
     def spreads(self) -> dict[str, float]:
         """The standard deviation of each feature."""
         return _spreads(self.X, self.weights)

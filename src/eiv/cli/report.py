@@ -13,6 +13,7 @@ import numpy as np
 import typer
 
 from eiv.cli.app import app, check_output, console, errors, interruptible, printable, show_warning
+from eiv.cli.shared import Decimal, DropIncomplete, ErrorOfLabels, ErrorsOfRows, LabelsOfRows, Separator
 from eiv.extras import needs
 from eiv.io.files import check_links, digest_of, no_links
 
@@ -45,34 +46,12 @@ def report(  # noqa: PLR0913  (a command)
             "where it ends in .md.",
         ),
     ] = None,
-    x_err: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL=VALUE",
-            help="The error of a column in the rows of DATA, in the same forms as in `eiv fit`; other columns keep "
-            "theirs. VALUE without a column holds for all columns.",
-        ),
-    ] = None,
-    y_err: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VALUE",
-            help="The known error of labels in the rows of DATA, in the same forms as in `eiv fit`; by default as in "
-            "the fit, where DATA has what it needs.",
-        ),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL",
-            help="The column of DATA with labels, that is measured values; by default the model's target.",
-        ),
-    ] = None,
-    drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Leave out rows whose inputs are missing or infinite.")
-    ] = False,
-    separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
+    x_err: ErrorsOfRows = None,
+    y_err: ErrorOfLabels = None,
+    target: LabelsOfRows = None,
+    drop_missing: DropIncomplete = False,
+    separator: Separator = None,
+    decimal: Decimal = None,
     force: Annotated[bool, typer.Option("--force", help="Replace PAGE if it exists.")] = False,
 ) -> None:
     """Write a self-contained page on a model, or make the page of a reproduction or a study again.

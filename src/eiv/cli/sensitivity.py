@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eiv.cli.app import app, check_output, console, errors, interruptible, printable, show_warning, small_table
+from eiv.cli.shared import DropIncomplete, ErrorsOfRows, LabelsOfRows, ModelFile
 from eiv.extras import needs
 
 if TYPE_CHECKING:
@@ -18,27 +19,18 @@ _KINDS = (".png", ".svg", ".pdf", ".csv")
 
 @app.command()
 def sensitivity(
-    model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
+    model_file: ModelFile,
     data: Annotated[Path, typer.Argument(help="The table with labels, such as that of the fit: CSV, Parquet, Excel.")],
     factors: Annotated[
         str, typer.Option(metavar="F,...", help="What the errors are multiplied by, separated by commas.")
     ] = "0.5,0.71,1.41,2",
-    x_err: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL=VALUE", help="The error of a column, in the forms of `eiv fit`; other columns keep theirs."
-        ),
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="COL", help="The column with labels; by default the model's target.")
-    ] = None,
+    x_err: ErrorsOfRows = None,
+    target: LabelsOfRows = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="A picture (.png, .svg, .pdf) or the table (.csv)."),
     ] = None,
-    drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Leave out rows whose inputs are missing or infinite.")
-    ] = False,
+    drop_missing: DropIncomplete = False,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
     """Show how predictions, uncertainty, coverage and density of labels move with the size of the errors.

@@ -201,4 +201,3 @@ def columns_of(source: Source, names: Sequence[str]) -> dict[str, Array]:
     """Columns of a table that fits into memory, as numbers."""
     pieces = [{name: rows.numbers(name) for name in names} for rows in source.chunks(tuple(names))]
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in names}
-

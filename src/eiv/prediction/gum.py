@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-
 from eiv.validation import check_level
 
 if TYPE_CHECKING:

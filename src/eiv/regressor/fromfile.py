@@ -15,7 +15,7 @@ from eiv.inputs.columns import ErrorColumns
 from eiv.pieces import AT_ONCE, LargeArray, evenly
 from eiv.scaling import mean_and_spread
 from eiv.training.choosing import fit_models
-from eiv.training.fitting import Spec, Table
+from eiv.training.fitting import Table
 from eiv.training.large import LargeTable, as_large
 from eiv.training.neighbours import warn_of_missed_curves
 
@@ -130,7 +130,7 @@ def _table(model: EiVRegressor, roles: FileRoles, in_cache: Roles, found: TableC
     x, y, y_err = found.parts["x"], found.parts["y"], found.parts.get("y_err")
     weights = None if "weights" not in found.parts else found.parts["weights"][:, 0]
     counts = None if weights is None or (weights == 1).all() else weights
-    x_err = found.parts["x_err"] if "x_err" in found.parts else sample.x_err
+    x_err: Any = found.parts.get("x_err", sample.x_err)
     if isinstance(model.x_err, RelativeError):
         x_err = model.x_err.of(mean_and_spread(as_large(x), counts)[1], sample.names.features)
     if y_err is None and sample.y_err is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from eiv.inputs import FlatPrior, InputPrior, LearnedPrior, MixturePrior, NormalPrior, ZetaPosterior
 from eiv.inputs.mixed import Errors
 from eiv.inputs.ondemand import ZetaOnDemand
-from eiv.model import standardised_zetas
+from eiv.inputs.zetas import standardised_zetas
 from eiv.pieces import AT_ONCE, LargeArray, evenly, extremes, pieces
 from eiv.scaling import Scaler
-from eiv.training.fitting import Spec, Table, input_prior_of, likelihood_of
+from eiv.training.fitting import Spec, Table
+from eiv.training.making import input_prior_of, likelihood_of
 from eiv.training.settings import AUTO, settings_for
 
 __all__ = ["LargeTable", "suited"]
@@ -69,7 +70,9 @@ class LargeTable(Table):
         """Some of the rows; many of them stay where they are."""
         if len(rows) <= AT_ONCE:
             return self._read(rows)
-        chosen = {name: part.take(rows) for name, part in _fields(self).items() if isinstance(part, LargeArray)}
+        chosen: dict[str, Any] = {
+            name: part.take(rows) for name, part in _fields(self).items() if isinstance(part, LargeArray)
+        }
         return replace(self, weights=None if self.weights is None else self.weights[rows], **chosen)
 
     def _read(self, rows: NDArray[np.intp]) -> Table:
@@ -91,7 +94,7 @@ class LargeTable(Table):
         if len(self.x_err) == 1:
             return rows
         most, places = np.full(self.x.shape[1] + 1, -1.0), np.zeros(self.x.shape[1] + 1, dtype=np.intp)
-        for number, piece in enumerate(pieces(self.x_err)):
+        for number, piece in enumerate(pieces(cast(Array, self.x_err))):
             looks = np.column_stack([piece, (piece > 0).sum(1)])
             here = looks.argmax(0)
             better = looks.max(0) > most

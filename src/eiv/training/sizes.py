@@ -18,7 +18,8 @@ from eiv.inputs.mixed import MixedErrors
 from eiv.inputs.sizes import LearnedSizes, SizeNode, SizePrior, two_nodes
 from eiv.model import FittedModel
 from eiv.training.evidence import Found
-from eiv.training.fitting import Spec, Table, Trial, device_of, fit_stack, input_prior_of
+from eiv.training.fitting import Spec, Table, Trial, fit_stack
+from eiv.training.making import device_of, input_prior_of
 from eiv.training.progress import Progress, part_of
 from eiv.training.settings import Settings
 
