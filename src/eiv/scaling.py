@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.pieces import AT_ONCE, extremes, pieces, weighted_total
+from eiv.io.pieces import AT_ONCE, extremes, pieces, weighted_total
 
 Array = NDArray[np.float64]
 _ROUNDING = 1e-12  # of sums of weights, as a share of all of them

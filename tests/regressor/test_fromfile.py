@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import eiv.engine.memory
-import eiv.pieces
+import eiv.io.pieces
 import eiv.regressor.fromfile
 import eiv.scaling
 import eiv.training.large
@@ -28,7 +28,7 @@ CUT = 300  # rows, in the place of 131,072
 
 
 def in_small_pieces(setattr):
-    for module in (eiv.pieces, eiv.regressor.fromfile, eiv.scaling, eiv.training.large):
+    for module in (eiv.io.pieces, eiv.regressor.fromfile, eiv.scaling, eiv.training.large):
         setattr(module, "AT_ONCE", CUT)
     setattr(eiv.engine.memory, "RANDOM_AHEAD", {"cpu": 2**13})
     setattr(checkpoints, "EVERY", 0.0)

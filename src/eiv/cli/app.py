@@ -295,7 +295,7 @@ def spread_over(backend: str | None) -> Iterator[None]:
     if backend is None:
         yield
         return
-    from eiv.backends import parallel_config  # noqa: PLC0415  (slow to import)
+    from eiv.io.clusters import parallel_config  # noqa: PLC0415  (slow to import)
 
     with parallel_config(backend, n_jobs=-1):
         yield

@@ -34,7 +34,7 @@ class Done:
 
 def predict_folder(job: Job, folder: Path, out: Path, force: bool, workers: tuple[str, int]) -> None:
     """Predict all tables of a folder whose predictions are not there yet. Exit status 1 where some failed."""
-    from eiv.backends import parallel_config  # noqa: PLC0415
+    from eiv.io.clusters import parallel_config  # noqa: PLC0415
 
     tables = tables_of(folder)
     outputs = {table: out / output_name(table.name) for table in tables}
@@ -113,8 +113,8 @@ def _in_parallel(job: Job, pairs: Sequence[tuple[Path, Path]]) -> Iterator[Done]
 
 def predict_one(job: Job, data: Path, out: Path) -> Done:
     """Predict one table in a worker, on one core; an error that the table or the machine has becomes a sentence."""
-    from eiv.backends import one_thread  # noqa: PLC0415  (slow to import)
     from eiv.cli.predict import predict_table  # noqa: PLC0415
+    from eiv.io.clusters import one_thread  # noqa: PLC0415  (slow to import)
 
     try:
         with one_thread():

@@ -28,8 +28,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import eiv
-from eiv.backends import cluster
 from eiv.experiments.watch import end_with
+from eiv.io.clusters import cluster
 from eiv.io.files import check_folder, write_whole
 
 __all__ = ["MixedResultsError", "RunOptions", "Unit", "read_unit", "run_units"]

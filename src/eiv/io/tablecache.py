@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eiv.io.files import digest_of, held, write_whole, written_whole
+from eiv.io.pieces import LargeArray
 from eiv.io.tables import Source, TableError, TableRows
 from eiv.io.tables.reading import check_columns
-from eiv.pieces import LargeArray
 
 __all__ = ["Roles", "TableCache"]
 

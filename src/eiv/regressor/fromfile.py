@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from eiv.inputs import EstimatedError, RelativeError
 from eiv.inputs.columns import ErrorColumns
-from eiv.pieces import AT_ONCE, LargeArray, evenly
+from eiv.io.pieces import AT_ONCE, LargeArray, evenly
 from eiv.scaling import mean_and_spread
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Table

@@ -15,9 +15,9 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from eiv import validation as v
-from eiv.backends import cluster
 from eiv.engine.ambient import own_defaults
 from eiv.inputs import EstimatedError
+from eiv.io.clusters import cluster
 from eiv.model import FittedModel
 from eiv.regressor.estimator import EiVRegressor
 from eiv.training.choosing import fit_models

@@ -37,9 +37,9 @@ from eiv.inputs.errors import standard_deviations, times
 from eiv.inputs.mixed import Errors, MixedErrors, as_tensor, missing_cells
 from eiv.inputs.rows import stack_rows
 from eiv.inputs.zetas import standardised_zetas
+from eiv.io.pieces import pieces
 from eiv.likelihoods import Likelihood
 from eiv.model import FittedModel, Names, Record
-from eiv.pieces import pieces
 from eiv.posteriors import WeightPosterior
 from eiv.posteriors.base import one_or_each
 from eiv.scaling import Scaler, mean_and_spread

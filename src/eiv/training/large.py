@@ -14,7 +14,7 @@ from eiv.inputs import FlatPrior, InputPrior, LearnedPrior, MixturePrior, Normal
 from eiv.inputs.mixed import Errors
 from eiv.inputs.ondemand import ZetaOnDemand
 from eiv.inputs.zetas import standardised_zetas
-from eiv.pieces import AT_ONCE, LargeArray, evenly, extremes, pieces
+from eiv.io.pieces import AT_ONCE, LargeArray, evenly, extremes, pieces
 from eiv.scaling import Scaler
 from eiv.training.fitting import Spec, Table
 from eiv.training.making import input_prior_of, likelihood_of

@@ -21,7 +21,7 @@ def register_ray() -> None:
     or one on this machine.
 
     Examples:
-        >>> from eiv.backends import register_ray
+        >>> from eiv.io.clusters import register_ray
 
     """
     needs("joblib's backend ray", "ray", extra="ray")

@@ -6,8 +6,8 @@ import pytest
 from sklearn.model_selection import GridSearchCV, cross_validate
 
 from eiv import EiVRegressor, fit_splits
-from eiv.backends import cluster, parallel_config
 from eiv.extras import is_installed
+from eiv.io.clusters import cluster, parallel_config
 
 SMALL = {"network": "paper", "hidden_units": 8, "n_hidden": 1, "epochs": 2, "random_state": 0, "input_prior": "flat"}
 SHIFTED = 3.0
