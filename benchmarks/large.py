@@ -48,7 +48,7 @@ def main() -> None:
     ]
     print("\n".join(rows))
     if arguments.write:
-        renew(f"large {arguments.what}", "\n".join([*head, *rows]), page="scale.md")
+        renew(f"large {arguments.what}", "\n".join([*head, *rows]), name="scale.md")
 
 
 def fit(folder: Path, arguments: argparse.Namespace) -> list[str]:

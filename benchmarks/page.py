@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+DOCS = Path(__file__).parents[1] / "docs"
 
 
-def renew(section: str, text: str) -> None:
+def renew(section: str, text: str, name: str = "benchmarks.md") -> None:
     """Put `text` into the page between the marks of `section`."""
-    page = PAGE.read_text()
+    path = DOCS / name
+    page = path.read_text()
     start, end = f"<!-- {section}: begin -->\n", f"<!-- {section}: end -->\n"
-    PAGE.write_text(page[: page.index(start) + len(start)] + text + "\n" + page[page.index(end) :])
+    path.write_text(page[: page.index(start) + len(start)] + text + "\n" + page[page.index(end) :])
