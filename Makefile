@@ -55,6 +55,7 @@ hooks: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/speed.py --write
+	$(BIN)/python benchmarks/defaults.py --write
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/memory.py --write
 

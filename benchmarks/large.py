@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
-from page import renew
+from page import PAGE, renew
 
 FEATURES = ("length", "width", "temp", "pressure")
 PIECE = 500_000
@@ -48,7 +48,7 @@ def main() -> None:
     ]
     print("\n".join(rows))
     if arguments.write:
-        renew(f"large {arguments.what}", "\n".join([*head, *rows]), name="scale.md")
+        renew(f"large {arguments.what}", "\n".join([*head, *rows]), PAGE.with_name("scale.md"))
 
 
 def fit(folder: Path, arguments: argparse.Namespace) -> list[str]:

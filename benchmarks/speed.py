@@ -1,5 +1,8 @@
 """Speed on this machine's CPU against the textbook loop and the peers: `python benchmarks/speed.py [--write]`.
 
+Each kind of CPU has tables of its own on the page. `--quick` takes one round of each case, four minutes on two idle
+cores; `--case "small MC"` takes one case, and may be repeated.
+
 All contenders of a case take turns in one process, round by round; the figures are medians over the rounds. The
 textbook loop and most peers train one network at a time, so ten networks take ten times as long. Training is timed
 without the set-up: a long fit less a short one.
@@ -8,17 +11,16 @@ without the set-up: a long fit less a short one.
 from __future__ import annotations
 
 import argparse
-import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 import peers
 import torch
 from cases import CASES, Case
-from page import renew
+from page import cpu, renew_for_cpu
 from rich.console import Console
 from textbook import Textbook
 
@@ -105,16 +107,17 @@ def matmul_peak() -> float:
     return 2 * 2048**3 / min(seconds(lambda: torch.mm(a, b)) for _ in range(5))
 
 
-def report(rounds: int, console: Console) -> str:
+def report(rounds: int, cases: Sequence[Case], console: Console) -> str:
     peak = matmul_peak()
+    taken = f"Medians of {rounds} interleaved rounds." if rounds > 1 else "One round."
     lines = [
-        f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}; "
-        f"float32 matrix products reach {peak / 1e9:.0f} GFLOP/s. Medians of {rounds} interleaved rounds.",
+        f"{torch.get_num_threads()} threads, torch {torch.__version__}; float32 matrix products reach "
+        f"{peak / 1e9:.0f} GFLOP/s. {taken}",
         "",
         "| case | contender | ms per network and step | times the textbook loop | asked for | share of the peak |",
         "|---|---|---|---|---|---|",
     ]
-    for case in CASES:
+    for case in cases:
         console.print(f"training, {case.name} ...")
         found = measure(fit_timers(case, console), rounds)
         for name, value in found.items():
@@ -131,7 +134,7 @@ def report(rounds: int, console: Console) -> str:
         "| share of the peak |",
         "|---|---|---|---|---|---|---|",
     ]
-    for case in CASES:
+    for case in cases:
         console.print(f"prediction, {case.name} ...")
         found = measure(predict_timers(case), rounds)
         for name, value in found.items():
@@ -146,11 +149,20 @@ def report(rounds: int, console: Console) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="timed rounds")
-    parser.add_argument("--write", action="store_true", help="renew the tables in docs/benchmarks.md")
+    parser.add_argument("--quick", action="store_true", help="one timed round")
+    parser.add_argument(
+        "--case", action="append", choices=[case.name for case in CASES], help="one case; may be repeated"
+    )
+    parser.add_argument("--write", action="store_true", help="renew the tables of this CPU in docs/benchmarks.md")
     arguments = parser.parse_args()
-    text = report(arguments.rounds, Console())
+    cases = [case for case in CASES if case.name in (arguments.case or [case.name])]
+    if arguments.write and len(cases) < len(CASES):
+        parser.error("--write takes all cases")
+    console = Console()
+    console.print(cpu())
+    text = report(1 if arguments.quick else arguments.rounds, cases, console)
     if arguments.write:
-        renew("cpu", text)
+        renew_for_cpu("cpu", text)
 
 
 if __name__ == "__main__":

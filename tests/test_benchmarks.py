@@ -97,3 +97,32 @@ def test_no_two_networks_of_the_precisions_share_a_simulated_row(script, monkeyp
         assert len(data.splits) == 10
         assert len(np.unique(data.y[rows])) == len(rows)
         assert len(data.X) == len(data.truth) == len(rows)
+
+
+def test_each_kind_of_cpu_has_tables_of_its_own(script, monkeypatch, tmp_path):
+    page, text = script("page"), tmp_path / "page.md"
+    text.write_text("before\n<!-- cpu: begin -->\nold\n<!-- cpu: end -->\nafter\n")
+    monkeypatch.setattr(page, "PAGE", text)
+    for name, table in [("AMD EPYC", "one"), ("Intel(R) Xeon(R)", "two"), ("AMD EPYC", "three")]:
+        monkeypatch.setattr(page, "cpu", lambda name=name: name)
+        page.renew_for_cpu("cpu", table)
+    found = [line for line in text.read_text().splitlines() if line and not line.startswith("<!--")]
+    assert found == ["before", "old", "**AMD EPYC**", "three", "**Intel(R) Xeon(R)**", "two", "after"]
+
+
+def test_speed_takes_some_cases_quickly(script, monkeypatch, capsys):
+    speed, cases = script("speed"), script("cases")
+    monkeypatch.setattr(speed, "matmul_peak", lambda: 1e12)
+    monkeypatch.setattr(
+        speed, "measure", lambda timers, rounds: {"textbook loop": 2.0, "eiv, 1 network": float(rounds)}
+    )
+    monkeypatch.setattr(speed, "fit_timers", lambda case, console: {})
+    monkeypatch.setattr(speed, "predict_timers", lambda case: {})
+    monkeypatch.setattr(sys, "argv", ["speed.py", "--quick", "--case", "large MC"])
+    speed.main()
+    printed = capsys.readouterr().out
+    assert "large MC" in printed
+    assert not any(f", {case.name}" in printed for case in cases.CASES[:2])
+    monkeypatch.setattr(sys, "argv", ["speed.py", "--write", "--case", "large MC"])
+    with pytest.raises(SystemExit):
+        speed.main()

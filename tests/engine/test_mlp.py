@@ -42,7 +42,7 @@ def networks(n_outputs=1, activation=None, dtype=torch.float64):
     return NetworkStack(build, 2, n_outputs, SEEDS, CPU, dtype)
 
 
-@pytest.mark.parametrize("activation", [None, nn.ReLU])
+@pytest.mark.parametrize("activation", [None, nn.ReLU, nn.SiLU])
 @pytest.mark.parametrize(("n_outputs", "n_zeta"), [(1, 1), (1, 5), (3, 5)])
 def test_gradients_are_those_of_autograd(activation, n_outputs, n_zeta):
     plain = networks(n_outputs, activation)
@@ -131,7 +131,7 @@ def test_training_ends_with_the_weights_of_the_general_path(x_err):
         torch.testing.assert_close(general, fast, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("activation", [None, nn.ReLU])
+@pytest.mark.parametrize("activation", [None, nn.ReLU, nn.SiLU])
 def test_moving_the_weights_network_by_network_changes_nothing(activation):
     """The way of bfloat16 on the CPU, here with operands that are not rounded."""
     x = torch.linspace(-1, 1, 3 * 50 * 2, dtype=torch.float64).reshape(3, 50, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 100  # the most features that are listed, and the most other columns
 _LEAST_HELD_OUT = 5  # the fewest held-out rows that are scored
 _ROWS_OF_CLASS = 2  # that a classifier needs of each
+_PATIENCE = 30.0  # seconds, after which a fit without a bar says how long it will take
 
 
 @app.command()
@@ -137,8 +139,8 @@ def fit(  # noqa: PLR0913  (a command)
 
 def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | None, force: bool) -> None:
     from eiv import EiVRegressor  # noqa: PLC0415  (slow to import)
-    from eiv.cli.classfit import fit_classes, show_class_scores  # noqa: PLC0415
     from eiv.cli import largefit  # noqa: PLC0415
+    from eiv.cli.classfit import fit_classes, show_class_scores  # noqa: PLC0415
     from eiv.cli.data import TrainingTable  # noqa: PLC0415
     from eiv.cli.options import FitOptions  # noqa: PLC0415
     from eiv.io.tables import open_table  # noqa: PLC0415
@@ -266,9 +268,16 @@ def _fitted(
     columns = (TextColumn("learning"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("learning", total=1.0)
+        started, told = time.monotonic(), errors.is_terminal
 
         def on_progress(share: float) -> None:
+            nonlocal told
             bar.update(task, completed=share)
+            passed = time.monotonic() - started
+            if not told and 0 < share < 1 and passed > _PATIENCE:
+                left = timedelta(seconds=round(passed / share - passed))
+                console.print(f"Learning: {100 * share:.2g} % done after {passed:.0f} s, about {left} h to go.")
+                told = True
 
         models = fit_splits(
             model, *table.carried, splits, table.X_err, table.y_err, table.weights, on_progress=on_progress

@@ -17,23 +17,26 @@ from eiv.engine.products import product
 from eiv.engine.stack import MaskedDropout, NetworkStack
 
 _ROWS_WORTH_A_CUT = 64  # inputs per weight draw from which on it pays to cut units out
+_ACTIVATIONS = (nn.ReLU, nn.LeakyReLU, nn.SiLU)
 _ROWS_AT_ONCE = 1024  # rows per matrix product in prediction: they fill the cache and still fit into it
 
 
 def is_mlp(module: nn.Module) -> bool:
-    """Whether `module` is hidden layers of `Linear, (Leaky)ReLU, dropout` and a `Linear` head, and nothing else."""
+    """Whether `module` is hidden layers of `Linear, (Leaky)ReLU or SiLU, dropout` and a `Linear` head, nothing else."""
     if type(module) is not nn.Sequential or len(module) < 4 or len(module) % 3 != 1:
         return False
     layers = list(module)
     linears, activations, dropouts = layers[0::3], layers[1::3], layers[2::3]
     slopes = {_slope(activation) for activation in activations}
+    kinds = {type(activation) for activation in activations}
     return (
         all(type(layer) is nn.Linear and layer.bias is not None for layer in linears)
         and len(list(module.parameters())) == 2 * len(linears)  # no layer occurs twice
         and all(parameter.requires_grad for parameter in module.parameters())
         and not any(layer._forward_hooks or layer._forward_pre_hooks for layer in module.modules())  # noqa: SLF001
+        and kinds <= set(_ACTIVATIONS)
         and len(slopes) == 1
-        and None not in slopes
+        and (slopes.pop() or 0.0) >= 0
         and all(type(layer) is MaskedDropout and layer.shared_axes == 0 and layer.n_uses == 1 for layer in dropouts)
     )
 
@@ -41,7 +44,8 @@ def is_mlp(module: nn.Module) -> bool:
 class MLPStack(NetworkStack):
     """S fully connected networks of one shape, with the interface and the results of `NetworkStack`.
 
-    `forward` and `backward` are passes without autograd, for training.
+    `forward` and `backward` are passes without autograd, for training. `slope` is that of leaky ReLU below zero, and
+    None for SiLU.
 
     Args:
         stack: the networks, whose parameters are shared, not copied.
@@ -53,7 +57,7 @@ class MLPStack(NetworkStack):
         self.__dict__.update(stack.__dict__)
         self.operands = torch.bfloat16 if precision == "bfloat16" else stack.dtype
         assert isinstance(self.template, nn.Sequential)
-        self.slope = _slope(self.template[1]) or 0.0
+        self.slope = _slope(self.template[1])
         weights, _ = self._layers()
         self.n_inputs = weights[0].shape[2]
         self.large_layers = range(1, len(weights) - 1)  # those between hidden layers
@@ -94,7 +98,8 @@ class MLPStack(NetworkStack):
                 weight = self._rounded[i] if i in self._rounded else weight.to(self.operands)
             space.operands[i] = values, weight
             values = space.activations[i]
-            self._hidden_layer(*space.operands[i], space.biases[i], mask, out=values, groups=space.groups[i])
+            before = space.before[i] if space.before else None
+            self._hidden_layer(*space.operands[i], space.biases[i], mask, values, space.groups[i], before)
         torch.baddbmm(space.biases[-1], values, space.weights[-1].mT, out=space.f)
         space.operands[len(space.masks)] = values, space.weights[-1]
         return space.f.view(*zeta.shape[:3], -1)
@@ -121,10 +126,13 @@ class MLPStack(NetworkStack):
             hidden = i < len(space.masks)
             if hidden and mask_gradients:
                 torch.sum(space.delta_groups[i] * space.groups[i], dim=2, out=mask_gradients[i])
-            if hidden and signed and not fused:
+            if hidden and signed and not fused and self.slope is not None:
                 space.groups[i].mul_(space.masks[i].unsqueeze(2))  # has the sign of the values before the mask
-            if hidden and fused:
+            if hidden and fused and self.slope is not None:
                 kernels.activate_backward(delta, space.activations[i], space.masks[i], self.slope, gradients[2 * i + 1])
+            elif hidden and self.slope is None:
+                torch.ops.aten.silu_backward.grad_input(delta, space.before[i], grad_input=delta)
+                space.delta_groups[i].mul_(space.masks[i].unsqueeze(2))
             elif hidden:
                 # A masked output has the sign of its input where the unit is kept; elsewhere the mask is zero.
                 torch.ops.aten.leaky_relu_backward.grad_input(
@@ -157,9 +165,8 @@ class MLPStack(NetworkStack):
         self._spaces.clear()
         self._rounded.clear()
 
-    @staticmethod
-    def _has_kernels(values: Tensor) -> bool:
-        return values.dtype == torch.float32 and kernels.available(values.device)
+    def _has_kernels(self, values: Tensor) -> bool:
+        return self.slope is not None and values.dtype == torch.float32 and kernels.available(values.device)
 
     def _evaluate_masked(self, masks: Sequence[Tensor], zeta: Tensor) -> Tensor:
         weights, biases = self._layers()
@@ -176,14 +183,16 @@ class MLPStack(NetworkStack):
         mask: Tensor,
         out: Tensor | None = None,
         groups: Tensor | None = None,
+        before: Tensor | None = None,
     ) -> Tensor:
-        """A hidden layer: `mask`, `S x D x h`, times leaky ReLU of an affine map of `values`, `S x rows x in`.
+        """A hidden layer: `mask`, `S x D x h`, times the activation of an affine map of `values`, `S x rows x in`.
 
-        Returns `S x rows x h`. If given, `out` receives the result, and `groups` is a view of it, `S x D x R x h`.
+        Returns `S x rows x h`. If given, `out` receives the result, `groups` is a view of it, `S x D x R x h`, and
+        `before` receives the affine map.
         """
         if out is None:
             out = mask.new_empty(*values.shape[:2], mask.shape[2])
-        if self._has_kernels(out):
+        if self.slope is not None and self._has_kernels(out):
             product(values, weight.mT, out=out)
             kernels.activate(out, bias, mask, self.slope)
             return out
@@ -191,7 +200,9 @@ class MLPStack(NetworkStack):
             torch.baddbmm(bias, values, weight.mT, out=out)
         else:
             product(values, weight.mT, out=out).add_(bias)
-        nn.functional.leaky_relu_(out, self.slope)
+        if before is not None:
+            before.copy_(out)
+        self._activate(out)
         (out.view(*mask.shape[:2], -1, mask.shape[2]) if groups is None else groups).mul_(mask.unsqueeze(2))
         return out
 
@@ -243,6 +254,8 @@ class MLPStack(NetworkStack):
         return torch.cat(parts, dim=2) + biases[-1][:, None, None]
 
     def _activate(self, values: Tensor) -> Tensor:
+        if self.slope is None:
+            return nn.functional.silu(values, inplace=True)
         return nn.functional.leaky_relu_(values, self.slope)
 
     def _layers(self) -> tuple[list[Tensor], list[Tensor]]:
@@ -274,6 +287,7 @@ class _Workspace:
         shapes = [(n_networks, n_rows, bias.shape[2]) for bias in self.biases]
         rounds = stack.operands != zeta.dtype
         self.activations, self.deltas = ([zeta.new_empty(shape) for shape in shapes[:-1]] for _ in range(2))
+        self.before = [torch.empty_like(value) for value in self.activations if stack.slope is None]
         self.groups, self.delta_groups = (
             [value.view(n_networks, n_draws, n_inputs, -1) for value in values]
             for values in (self.activations, self.deltas)
@@ -295,6 +309,7 @@ def _drop_units(masks: Sequence[Tensor]) -> bool:
 
 
 def _slope(activation: nn.Module) -> float | None:
-    if type(activation) is nn.LeakyReLU and activation.negative_slope >= 0:
-        return float(activation.negative_slope)
-    return 0.0 if type(activation) is nn.ReLU else None
+    """The slope of a (leaky) ReLU below zero; None for another activation."""
+    return (
+        activation.negative_slope if type(activation) is nn.LeakyReLU else 0.0 if type(activation) is nn.ReLU else None
+    )

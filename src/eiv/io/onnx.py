@@ -167,7 +167,6 @@ def _network(graph: _Graph, model: FittedModel, values: str) -> str:
     assert isinstance(stack, MLPStack)
     layers, moves = _weights(graph, model)
     masked = _masks(model) is not None
-    slope = graph.constant(np.array([stack.slope], _dtype(model)))
     change = ""
     for i, (weight, bias) in enumerate(layers):
         if moves:
@@ -175,10 +174,7 @@ def _network(graph: _Graph, model: FittedModel, values: str) -> str:
             change = graph.add("Add", moved, graph.add("Gemm", change, weight, transB=1)) if change else moved
         values = graph.add("Gemm", values, weight, bias, transB=1)
         if i < len(layers) - 1:
-            if moves:
-                below = graph.add("Less", values, graph.constant(np.array([0], _dtype(model))))
-                change = graph.add("Where", below, graph.add("Mul", change, slope), change)
-            values = graph.add("PRelu", values, slope)  # LeakyRelu stores its slope in single precision
+            values, change = _activated(graph, values, change, stack.slope, _dtype(model))
             if masked:
                 width = stack.dropout_layers[i].shape[0]
                 mask = graph.input(f"mask_{i + 1}", _dtype(model), f"rows_or_1_of_mask_{i + 1}", width)
@@ -189,6 +185,22 @@ def _network(graph: _Graph, model: FittedModel, values: str) -> str:
         values = graph.part(values, 1, own.start or 0, own.stop)
     scaled = graph.add("Mul", graph.cast(values, np.float64), graph.constant(model.y_scaler.scale))
     return graph.add("Add", scaled, graph.constant(model.y_scaler.shift))
+
+
+def _activated(graph: _Graph, values: str, change: str, slope: float | None, dtype: Any) -> tuple[str, str]:
+    """Leaky ReLU of values, SiLU where it has no slope, and its derivative times a change, if there is one."""
+    if slope is not None:
+        steepness = graph.constant(np.array([slope], dtype))
+        if change:
+            below = graph.add("Less", values, graph.constant(np.array([0], dtype)))
+            change = graph.add("Where", below, graph.add("Mul", change, steepness), change)
+        return graph.add("PRelu", values, steepness), change  # LeakyRelu stores its slope in single precision
+    gate = graph.add("Sigmoid", values)
+    found = graph.add("Mul", values, gate)
+    if change:
+        rest = graph.add("Sub", graph.constant(np.array([1], dtype)), gate)
+        change = graph.add("Mul", change, graph.add("Add", gate, graph.add("Mul", found, rest)))
+    return found, change
 
 
 def _weights(graph: _Graph, model: FittedModel) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:

@@ -42,7 +42,7 @@ from eiv.prediction.classes import ClassSampler
 from eiv.prediction.lines import LineSampler, Observed
 from eiv.prediction.pooling import over_sizes
 from eiv.prediction.sampling import SAMPLERS, FunctionSampler, zetas_per_block
-from eiv.prediction.trueinputs import FoundZetas
+from eiv.prediction.trueinputs import FoundZetas, true_inputs_over_sizes
 from eiv.scaling import Scaler
 from eiv.training.settings import Settings
 from eiv.validation import check_option
@@ -431,17 +431,20 @@ class FittedModel:
             The `TrueInputs`.
 
         """
-        if self.sizes is not None and self.sizes.nodes:
-            raise ValueError(
-                "x_err: true inputs are found for errors of a known size. Fit the model again with the size that was "
-                "learned, the stated errors times x_err_scale_.factor."
-            )
+        keep = n_draws * x.size <= memory.KEPT_DRAWS if keep_draws is None else keep_draws
+        parts = self.parts
+        if len(parts) > 1:
+            of_size = partial(
+                FittedModel.true_inputs, x=x, errors=errors, y=y, y_err=y_err,
+                n_theta=n_theta, n_draws=n_draws, keep_draws=keep, index=index,
+            )  # fmt: skip
+            shares = np.array([share for share, _ in parts])
+            return true_inputs_over_sizes([of_size(part) for _, part in parts], shares, self.seeds[0])
         taken, n_theta = times(errors, self.factor), n_theta or self.settings.n_theta
         posterior = self._in_double  # rows alone and together then have the same answers
         like, units = posterior.parameters[0], (self.x_scaler.shift, self.x_scaler.scale)
         likelihood = self.likelihood.to(like.device, torch.float64)
         sampler = LineSampler(posterior, likelihood, units, n_theta, self.seeds, self.pool)
-        keep = n_draws * x.size <= memory.KEPT_DRAWS if keep_draws is None else keep_draws
         found = FoundZetas.empty(x.shape, n_draws, keep)
         unit = self.y_scaler.scale
         labels = np.full((len(x), self.n_outputs), np.nan) if y is None else (y - self.y_scaler.shift) / unit

@@ -280,11 +280,11 @@ class Expansion:
         within = terms.sum(0) + tail
         excess = inputs.excess.unsqueeze(1)
         within_reach = rest <= _BEYOND_REACH * _OF_MEAN * total
-        apart = within_reach | (excess > _PEAKS)
+        by_parts = within_reach | (excess > _PEAKS)
         further = within_reach & (excess * (cubic / total).sqrt() <= _NON_NORMAL)
         holds = further & (rest <= _OF_MEAN * total) & (tail <= _OF_VARIANCE * within)
         holds &= excess * (terms[2:].sum(0) + tail) <= _NON_NORMAL * within
-        good = (each.all(1) for each in (holds, further, apart))
+        good = [each.all(1) for each in (holds, further, by_parts)]
         return Expanded(f[0], within + between, _mixture_variance(f, inputs), *good)
 
 

@@ -34,6 +34,7 @@ from eiv.inputs import (
     ZetaPosterior,
 )
 from eiv.inputs.errors import standard_deviations, times
+from eiv.inputs.given import log_density_of_readings
 from eiv.inputs.mixed import Errors, MixedErrors, as_tensor, missing_cells
 from eiv.inputs.rows import stack_rows
 from eiv.inputs.zetas import standardised_zetas
@@ -120,6 +121,19 @@ class Table:
         """The rows with NaN where there is no reading."""
         missing = missing_cells(self.x_err)
         return self.x if missing is None else np.where(missing, np.nan, self.x)
+
+    @property
+    def usual_error(self) -> Array | None:
+        """The error in predictions where none is given; None where rows had errors of their own."""
+        if self.laws is not None:
+            return self.x_err_median
+        return None if isinstance(self.x_err, MixedErrors) or len(self.x_err) > 1 else self.x_err[0]
+
+    @property
+    def stated_errors(self) -> Array:
+        """`(1 or rows) x n_x`, the standard deviations of the errors of readings; 0 where there is no reading."""
+        errors, missing = standard_deviations(self.x_err), missing_cells(self.x_err)
+        return errors if missing is None else np.where(missing, 0.0, errors)
 
     @property
     def n_noisy(self) -> int:
@@ -230,7 +244,7 @@ class _Member:
             posterior=posterior,
             likelihood=likelihood,
             weights=np.full(n_networks, 1 / n_networks),
-            x_err=self._usual_error(record),
+            x_err=self.table.usual_error,
             n_features=table.x.shape[1],
             n_outputs=table.y.shape[1],
             names=table.names,
@@ -238,13 +252,6 @@ class _Member:
             cloud=self._cloud(record),
             laws=table.laws,
         )
-
-    def _usual_error(self, record: Record) -> Array | None:
-        """The error in predictions where none is given; None where rows had errors of their own."""
-        errors = self.table.x_err
-        if self.table.laws is not None:
-            return record.x_err_median
-        return None if isinstance(errors, MixedErrors) or len(errors) > 1 else errors[0]
 
     def _cloud(self, record: Record) -> TrainingCloud:
         """Where the rows lie: by the prior, where that was learned from them."""
@@ -373,7 +380,11 @@ def _fit_by_evidence(
     def fit(member: _Member, seed: SeedSequence, begin: Found | None, place: int, report: Report | None) -> Fitted:
         known = likelihood.state["y_noise"][place] if likelihood.is_fixed else None
         posterior = new_posterior(settings, n_x, n_y, [seed] * MEMBERS, device)
-        return fit_by_evidence(posterior, member.rows, _number(seed), known, reported(report), member.halves, begin)
+        found = fit_by_evidence(posterior, member.rows, _number(seed), known, reported(report), member.halves, begin)
+        if on_progress is not None and len(pairs) > 1:
+            done.append(place)
+            on_progress(len(done) / len(pairs))
+        return found
 
     def reported(report: Report | None) -> Callable[[int, Tensor, Tensor], None]:
         def on_round(done: int, loss: Tensor, y_noise: Tensor) -> None:
@@ -382,9 +393,11 @@ def _fit_by_evidence(
 
         return on_round
 
+    done: list[int] = []  # fits, which are the steps of the progress where there are several
     pairs = [(member, seed, begin) for member, begin in zip(members, near, strict=True) for seed in member.seeds]
     n_steps = n_rounds(n_x, likelihood.is_fixed)
-    with training_progress(n_steps, y_scale, settings.verbose, on_progress, "rounds") as report:
+    of_rounds = on_progress if len(pairs) == 1 else None
+    with training_progress(n_steps, y_scale, settings.verbose, of_rounds, "rounds") as report:
         tasks = [partial(fit, *pair, place, None if place else report) for place, pair in enumerate(pairs)]
         found = iter(run_tasks(tasks, device))
     if on_progress is not None:
@@ -441,11 +454,10 @@ class Trial(NamedTuple):
     def log_density_of_x(self) -> float:
         r"""The logarithm of the density of x in the rows of the search.
 
-        .. math:: \sum_i \log \int \pi(\zeta)\, \mathcal{N}(x_i | \zeta, S_i)\, \mathrm{d}\zeta
+        .. math:: \sum_i \log \int \pi(\zeta)\, p(x_i | \zeta)\, \mathrm{d}\zeta
         """
-        rows = self.search.rows.cpu().numpy()
-        some = self.table.take(rows)
-        found: Tensor = self.prior.log_density(torch.tensor(some.x), torch.tensor(some.x_err))  # type: ignore[attr-defined]
+        some = self.table.take(self.search.rows.cpu().numpy())
+        found = log_density_of_readings(self.prior, torch.tensor(some.x), some.x_err)
         return float(found.sum() if some.weights is None else found @ torch.tensor(some.weights))
 
 
