@@ -9,8 +9,9 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 CPUINFO = Path("/proc/cpuinfo")
 
 
-def renew(section: str, text: str, path: Path = PAGE) -> None:
+def renew(section: str, text: str, path: Path | None = None) -> None:
     """Put `text` into the page between the marks of `section`."""
+    path = path or PAGE
     page = path.read_text()
     start, end = f"<!-- {section}: begin -->\n", f"<!-- {section}: end -->\n"
     path.write_text(page[: page.index(start) + len(start)] + text + "\n" + page[page.index(end) :])

@@ -405,13 +405,11 @@ def test_a_large_table_is_fitted_piece_by_piece(folder, run, monkeypatch):
     assert "On 50 rows that were held out" in out
     held_out = np.sort(np.random.default_rng(0).choice(400, 50, replace=False))
     model = EiVRegressor.load("big.eiv")
-    learned = table.drop(held_out)
+    learned, columns = table.drop(held_out), ["length", "temp", "temp_err"]
     same = EiVRegressor(
         {"length": 0.1, "temp": "temp_err"}, recipe="paper", epochs=3, hidden_units=8, n_theta=10, random_state=0
-    ).fit(learned[["length", "temp", "temp_err"]], learned["mass"])
-    assert np.array_equal(
-        model.predict(table[["length", "temp", "temp_err"]]), same.predict(table[["length", "temp", "temp_err"]])
-    )
+    ).fit(learned[columns], learned["mass"])
+    assert np.array_equal(model.predict(table[columns]), same.predict(table[columns]))
     assert run("predict", "big.eiv", "big.parquet", "-o", "o.csv")[0] == 0
     assert not list(folder.glob("*.eiv-cache"))
     status, out, _ = run("fit", "big.parquet", *FIT[:-1], "temp=2%", *QUICK, "-o", "memory.eiv")

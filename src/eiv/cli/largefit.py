@@ -58,7 +58,7 @@ def with_error_columns(table: TrainingTable) -> TrainingTable:
     """The same rows with errors that stand in columns among those of X, as the model of a file takes them."""
     if table.X_err is None:
         return table
-    errors = {term.column: table.X_err[:, j] for j, term in enumerate(table.spec.terms.values()) if term.column}  # type: ignore[index,call-overload]
+    errors = {term.column: table.X_err[:, j] for j, term in enumerate(table.spec.terms.values()) if term.column}  # type: ignore[index]
     return replace(table, X=table.X.assign(**errors), X_err=None)
 
 

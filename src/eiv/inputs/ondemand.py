@@ -14,8 +14,6 @@ from torch import Tensor
 from eiv.inputs.own import stack_posteriors
 from eiv.inputs.zeta import ZetaPosterior
 
-__all__ = ["ZetaOnDemand"]
-
 Find = Callable[[NDArray[np.intp]], ZetaPosterior]
 
 

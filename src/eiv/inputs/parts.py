@@ -164,6 +164,7 @@ def nearest_to(errors: Array, weights: Array, n_parts: int) -> Parts:
     mean and the variance of the law.
 
     Examples:
+        >>> from scipy import stats
         >>> errors = np.linspace(-3, 3, 301)
         >>> weights = stats.norm.pdf(errors)
         >>> parts = nearest_to(errors, weights / weights.sum(), 2)
@@ -171,11 +172,13 @@ def nearest_to(errors: Array, weights: Array, n_parts: int) -> Parts:
         array([ True])
 
     """
+    from scipy.stats import norm  # noqa: PLC0415  (slow to import)
+
     _, s, log_v = _start("", errors, weights, n_parts).reshape(3, n_parts)
     least = math.exp(log_v[0]) * _NARROWEST
     w, v = np.full(n_parts, 1 / n_parts), np.exp(log_v)
     for _ in range(_EM_STEPS):
-        logs = np.log(w) + stats.norm.logpdf(errors[:, None], s, v)
+        logs = np.log(w) + norm.logpdf(errors[:, None], s, v)
         shares = weights[:, None] * np.exp(logs - logsumexp(logs, axis=1)[:, None])
         w = shares.sum(0)
         s = (shares * errors[:, None]).sum(0) / w

@@ -81,7 +81,15 @@ def cluster() -> Any:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute on one core in the block: several threads round sums in another order."""
+    """Compute on one core in the block: several threads round sums in another order.
+
+    Examples:
+        >>> import torch
+        >>> with one_thread():
+        ...     torch.get_num_threads()
+        1
+
+    """
     import torch  # noqa: PLC0415  (slow to import)
 
     before = torch.get_num_threads()

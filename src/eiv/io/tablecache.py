@@ -19,8 +19,6 @@ from eiv.io.pieces import LargeArray
 from eiv.io.tables import Source, TableError, TableRows
 from eiv.io.tables.reading import check_columns
 
-__all__ = ["Roles", "TableCache"]
-
 Array = NDArray[np.float64]
 _FORMAT = 1
 _DESCRIPTION = "table.json"

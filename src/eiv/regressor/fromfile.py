@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from eiv.io.tablecache import Roles, TableCache
     from eiv.io.tables import Source
 
-__all__ = ["FileRoles", "fit_file"]
-
 
 @dataclass(frozen=True)
 class FileRoles:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -93,7 +94,7 @@ def _fitted(specs: Sequence[Spec], tables: Sequence[Table], report: Callable[[fl
     for message in (message for _, said in found for message in said):
         warnings.warn(message, stacklevel=2)
     report(1.0)
-    return [model for model, _ in found]
+    return [copy.deepcopy(model) for model, _ in found]  # Ray's arrays are read-only
 
 
 def _alone(spec: Spec, table: Table) -> tuple[FittedModel, list[Warning]]:

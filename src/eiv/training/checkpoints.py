@@ -20,8 +20,6 @@ from eiv.posteriors import WeightPosterior
 from eiv.training.blocks import Blocks
 from eiv.training.steps import Step
 
-__all__ = ["Checkpoint", "Course"]
-
 EVERY = 60.0
 """Seconds between two checkpoints; writing one takes a few milliseconds."""
 

@@ -20,8 +20,6 @@ from eiv.training.fitting import Spec, Table
 from eiv.training.making import input_prior_of, likelihood_of
 from eiv.training.settings import AUTO, settings_for
 
-__all__ = ["LargeTable", "suited"]
-
 Array = NDArray[np.float64]
 _LIKE = 4096  # rows whose posterior says what that of all rows is like
 _OURS = (FlatPrior, NormalPrior, MixturePrior)
