@@ -9,11 +9,12 @@ PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 CPUINFO = Path("/proc/cpuinfo")
 
 
-def renew(section: str, text: str) -> None:
+def renew(section: str, text: str, path: Path | None = None) -> None:
     """Put `text` into the page between the marks of `section`."""
-    page = PAGE.read_text()
+    path = path or PAGE
+    page = path.read_text()
     start, end = f"<!-- {section}: begin -->\n", f"<!-- {section}: end -->\n"
-    PAGE.write_text(page[: page.index(start) + len(start)] + text + "\n" + page[page.index(end) :])
+    path.write_text(page[: page.index(start) + len(start)] + text + "\n" + page[page.index(end) :])
 
 
 def renew_for_cpu(section: str, text: str) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eiv.io.pieces import AT_ONCE, extremes, pieces, weighted_total
+
 Array = NDArray[np.float64]
 _ROUNDING = 1e-12  # of sums of weights, as a share of all of them
 _NORMAL_RANGE = 1.349  # standard deviations from the lower to the upper quartile of a normal distribution
@@ -28,7 +30,8 @@ class Scaler:
 
         A row counts as often as its weight says, `rows`; once where there are none.
         """
-        constant = np.ptp(values, axis=0) == 0
+        low, high = extremes(values)
+        constant = low == high
         shift, spread = mean_and_spread(values, weights)
         return cls(shift, np.where(constant, np.inf, spread))
 
@@ -39,7 +42,7 @@ class Scaler:
         A few wild values do not move it. A column whose interquartile range is 0 has its mean and standard deviation.
         Weights are as for `fit`.
         """
-        low, median, high = _quantiles(values, np.array([0.25, 0.5, 0.75]), weights)
+        low, median, high = _quantiles(np.asarray(values), np.array([0.25, 0.5, 0.75]), weights)
         plain, has_range = cls.fit(values, weights), high > low
         scale = np.where(has_range, (high - low) / _NORMAL_RANGE, plain.scale)
         return cls(np.where(has_range, median, plain.shift), scale)
@@ -55,8 +58,12 @@ def mean_and_spread(values: Array, weights: Array | None = None) -> tuple[Array,
 
     .. math:: m = \frac1W \sum_i w_i v_i, \qquad s^2 = \frac1W \sum_i w_i (v_i - m)^2, \qquad W = \sum_i w_i
 
-    NaN counts for nothing.
+    NaN counts for nothing. Sums over many rows are made piece by piece.
     """
+    if len(values) > AT_ONCE and not any(np.isnan(piece).any() for piece in pieces(values)):
+        size = len(values) if weights is None else weights.sum()
+        mean = weighted_total(values, weights) / size
+        return mean, np.sqrt(weighted_total(values, weights, mean) / size)
     gaps = np.isnan(values)
     if gaps.any():
         return _of_known(values, weights, ~gaps)

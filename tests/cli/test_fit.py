@@ -388,3 +388,30 @@ def test_numbers_whose_squares_are_none(folder, run, value, column, error):
     assert status == 2
     assert err.startswith(f"error: {name}"), "and no warning before"
     assert err.endswith("their spread cannot be computed; give them in another unit.\n")
+
+
+def test_a_large_table_is_fitted_piece_by_piece(folder, run, monkeypatch):
+    from eiv.cli import largefit  # noqa: PLC0415  (needs an extra)
+    from eiv.regressor import fromfile  # noqa: PLC0415
+
+    table = rows(400)
+    table.to_parquet("big.parquet")
+    monkeypatch.setattr(largefit, "LARGE", 300)
+    monkeypatch.setattr(largefit, "_SCORED", 50)
+    monkeypatch.setattr(fromfile, "AT_ONCE", 300)
+    status, out, err = run("fit", "big.parquet", *FIT, *QUICK, "-o", "big.eiv")
+    assert (status, err) == (0, "")
+    assert "big.parquet: 400 rows, which are read piece by piece; 50 of them:" in out
+    assert "On 50 rows that were held out" in out
+    held_out = np.sort(np.random.default_rng(0).choice(400, 50, replace=False))
+    model = EiVRegressor.load("big.eiv")
+    learned, columns = table.drop(held_out), ["length", "temp", "temp_err"]
+    same = EiVRegressor(
+        {"length": 0.1, "temp": "temp_err"}, recipe="paper", epochs=3, hidden_units=8, n_theta=10, random_state=0
+    ).fit(learned[columns], learned["mass"])
+    assert np.array_equal(model.predict(table[columns]), same.predict(table[columns]))
+    assert run("predict", "big.eiv", "big.parquet", "-o", "o.csv")[0] == 0
+    assert not list(folder.glob("*.eiv-cache"))
+    status, out, _ = run("fit", "big.parquet", *FIT[:-1], "temp=2%", *QUICK, "-o", "memory.eiv")
+    assert status == 0
+    assert "piece by piece" not in out  # errors that need all rows

@@ -305,6 +305,18 @@ def _stamp(out: Path | None) -> tuple[int, int] | None:
 
 
 @contextlib.contextmanager
+def spread_over(backend: str | None) -> Iterator[None]:
+    """Run independent work on a backend of joblib in the block; as usual without one."""
+    if backend is None:
+        yield
+        return
+    from eiv.io.clusters import parallel_config  # noqa: PLC0415  (slow to import)
+
+    with parallel_config(backend, n_jobs=-1):
+        yield
+
+
+@contextlib.contextmanager
 def counting(work: str) -> Iterator[Callable[[int], None]]:
     """A function that shows on stderr how many rows are done, after the word for what is done to them."""
     with errors.status(work) as status:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from eiv import censored
 from eiv.cli.classes import Labels, holds_classes, in_words, labels_of, refuse_identifiers
-from eiv.cli.options import FitOptions
 from eiv.inputs.mixed import Errors
 from eiv.inputs.stated import Readings
 from eiv.io.tables import ErrorSpec, ErrorTerm, Source, TableError, TableRows
@@ -21,6 +20,8 @@ from eiv.validation import check_spread, check_weights
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from eiv.cli.options import FitOptions
 
 Array = NDArray[np.float64]
 

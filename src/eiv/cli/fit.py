@@ -139,11 +139,11 @@ def fit(  # noqa: PLR0913  (a command)
 
 def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | None, force: bool) -> None:
     from eiv import EiVRegressor  # noqa: PLC0415  (slow to import)
+    from eiv.cli import largefit  # noqa: PLC0415
     from eiv.cli.classfit import fit_classes, show_class_scores  # noqa: PLC0415
     from eiv.cli.data import TrainingTable  # noqa: PLC0415
     from eiv.cli.options import FitOptions  # noqa: PLC0415
     from eiv.io.tables import open_table  # noqa: PLC0415
-    from eiv.report.words import factor_sentence, scatter_sentence  # noqa: PLC0415
 
     options = FitOptions.of(given, config)
     if out is None:
@@ -151,32 +151,36 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
     check_output(out, force, data, *([] if config is None else [config]))
     started = time.perf_counter()
     source, digest = open_table(data, options.separator, options.decimal), digest_of(data)
+    if source.n_rows > largefit.LARGE and _fit_large(source, options, out, {"data_sha256": digest}):
+        console.print(f"Model: {printable(out)}   ({time.perf_counter() - started:.0f} s)", highlight=False)
+        return
     table = TrainingTable.of(source, options)
     _show_table(data, table, options)
     train, test = _split(table, options)
     n_fitted = len(train) if not options.refit else len(table.y)
     _show_rows(source, table, n_fitted)
-    arguments: dict[str, Any] = {
-        "x_err": table.x_err,
-        "random_state": options.seed,
-        "recipe": options.recipe,
-        **({} if options.likelihood is None else {"likelihood": options.likelihood}),
-    } | options.settings
+    arguments = {"x_err": table.x_err} | _arguments(options)
     final: EiVRegressor | EiVClassifier
     if table.has_classes:
         final, scores = fit_classes(arguments, table, train, test, options.refit)
     else:
         final, scored = _fitted(EiVRegressor(**arguments), table, train, test, options.refit)
         scores = None if scored is None else _scores(scored, table, test)
-    notes = {"data": data.name.encode(errors="replace").decode(), "data_sha256": digest} | _notes(
-        table, options, scores, n_fitted
-    )
+    notes = {"data_sha256": digest} | _notes(source, table, options, scores, n_fitted)
     final.save(out, notes)  # before anything more is printed, since printing may fail
     if scores is not None:
         if table.has_classes:
             show_class_scores(scores)
         else:
             _show_scores(scores, table)
+    _show_choices(final)
+    console.print(f"Model: {printable(out)}   ({time.perf_counter() - started:.0f} s)", highlight=False)
+
+
+def _show_choices(final: EiVRegressor | EiVClassifier) -> None:
+    """Print what the fit has chosen: the likelihood, the scatter of labels, and how errors of X are taken."""
+    from eiv.report.words import factor_sentence, scatter_sentence  # noqa: PLC0415  (slow to import)
+
     if final.model_.record.likelihood_choice:
         console.print(f"Likelihood: {final.model_.record.likelihood_choice}.", highlight=False)
     if scatter := scatter_sentence(final.model_.likelihood.describe(final.model_.y_scaler.scale, final.model_.pool)):
@@ -184,7 +188,40 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
     taken = factor_sentence(final.x_err_factor_, final.x_err_factor)
     if taken:
         console.print(taken, highlight=False)
-    console.print(f"Model: {printable(out)}   ({time.perf_counter() - started:.0f} s)", highlight=False)
+
+
+def _fit_large(source: Source, options: FitOptions, out: Path, notes: dict[str, Any]) -> bool:
+    """Fit a table piece by piece, with scores of some rows that are held out; False where its options need all rows."""
+    from eiv import EiVRegressor  # noqa: PLC0415  (slow to import)
+    from eiv.cli.data import TrainingTable  # noqa: PLC0415
+    from eiv.cli.largefit import SomeRows, file_arguments, scored_rows, with_error_columns  # noqa: PLC0415
+
+    chosen = scored_rows(source, options)
+    some = TrainingTable.of(SomeRows(source, chosen), options)
+    arguments = file_arguments(some, options)
+    if arguments is None:
+        return False
+    console.print(
+        f"{printable(source.path)}: {source.n_rows:,} rows, which are read piece by piece; {len(chosen):,} of them:",
+        highlight=False,
+    )
+    _show_table(source.path, some, options)
+    held_out = chosen if options.holdout else chosen[:0]
+    model = EiVRegressor(x_err=arguments.pop("x_err"), **_arguments(options))
+    model.fit_file(source.path, str(options.target), leave_out=held_out, **arguments)
+    n_fitted = source.n_rows - len(held_out)
+    scores = _scores(model, with_error_columns(some), np.arange(len(some.y))) if len(held_out) else None
+    model.save(out, notes | _notes(source, some, options, scores, n_fitted) | {"rows": source.n_rows})
+    if scores is not None:
+        _show_scores(scores, some)
+    _show_choices(model)
+    return True
+
+
+def _arguments(options: FitOptions) -> dict[str, Any]:
+    """The arguments of an estimator but for the errors of X."""
+    likelihood = {} if options.likelihood is None else {"likelihood": options.likelihood}
+    return {"random_state": options.seed, "recipe": options.recipe} | likelihood | options.settings
 
 
 def _split(table: TrainingTable, options: FitOptions) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -338,10 +375,13 @@ def _show_scores(scores: dict[str, float], table: TrainingTable) -> None:
     console.print(verdict(scores, "the mean over the rows held out", table.spec.is_exact), highlight=False)
 
 
-def _notes(table: TrainingTable, options: FitOptions, scores: dict[str, float] | None, n_fitted: int) -> dict[str, Any]:
+def _notes(
+    source: Source, table: TrainingTable, options: FitOptions, scores: dict[str, float] | None, n_fitted: int
+) -> dict[str, Any]:
     """The notes in the model file for `eiv predict` and `eiv info`."""
     known = {} if table.y_spec is None else {"y_err": table.y_spec.to_json()}
     return {
+        "data": source.path.name.encode(errors="replace").decode(),
         "rows": len(table.y),
         "rows_left_out": table.missing.n_bad + table.n_weightless,
         **(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,12 +54,10 @@ class ModelTable:
     ) -> ModelTable:
         """Load the model and check that the table has the columns it needs; `target` is the column with the labels."""
         from eiv.cli.labelerrors import LabelErrors  # noqa: PLC0415  (slow to import)
-        from eiv.io.modelfile import load_model, read_header  # noqa: PLC0415
         from eiv.io.tables.reading import check_columns, check_unit  # noqa: PLC0415
         from eiv.report.provenance import output_names  # noqa: PLC0415
 
-        header = read_header(model_file)
-        model = load_model(model_file).to_predict
+        header, model = _read(model_file, _stamp(model_file))
         named = header["features"]["names"]
         if named is None and len(source.columns) != model.n_features:
             raise ValueError(
@@ -281,6 +280,21 @@ def _labels(source: Source, outputs: tuple[str, ...], target: str | None) -> tup
         raise ValueError(f"--target: the model has {len(outputs)} outputs: {', '.join(outputs)}.")
     check_columns(source, [target], "--target")
     return (target,)
+
+
+@functools.lru_cache(maxsize=1)  # one table after another is predicted with the same model
+def _read(model_file: Path, stamp: object) -> tuple[Mapping[str, Any], FittedModel]:
+    """The header of a model file and its model; `stamp` changes where the file does."""
+    from eiv.io.modelfile import load_model, read_header  # noqa: PLC0415  (slow to import)
+
+    return read_header(model_file), load_model(model_file).to_predict
+
+
+def _stamp(path: Path) -> object:
+    with contextlib.suppress(OSError):  # reading it will say why
+        status = path.stat()
+        return status.st_ino, status.st_size, status.st_mtime_ns
+    return None
 
 
 def _given_at_fit(model_file: Path, notes: Mapping[str, Any], features: tuple[str, ...]) -> ErrorSpec | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,7 +12,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from eiv.cli.app import app, check_output, console, counting, interruptible, printable, show_warning
+from eiv.cli.app import app, check_output, console, counting, interruptible, printable, resumable, show_warning
 from eiv.cli.shared import (
     Decimal,
     ErrorOfLabels,
@@ -22,7 +22,6 @@ from eiv.cli.shared import (
     Prefix,
     PriorOfRows,
     Separator,
-    TableOut,
 )
 
 if TYPE_CHECKING:
@@ -37,8 +36,16 @@ _OF_ROWS = ("likeness", "unlike")
 @app.command()
 def predict(  # noqa: PLR0913  (a command)
     model_file: ModelFile,
-    data: Annotated[Path, typer.Argument(help="The new rows: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
-    out: TableOut,
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="The new rows: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable; or a folder of such tables."
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="OUT", help="The table to write: .csv, .csv.gz, .parquet; or a folder."),
+    ],
     x_err: ErrorsOfRows = None,
     y_err: ErrorOfLabels = None,
     input_prior: PriorOfRows = None,
@@ -61,6 +68,17 @@ def predict(  # noqa: PLR0913  (a command)
             "that no spreadsheet runs them as formulas; numbers stay as they are.",
         ),
     ] = False,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="For a folder of tables: where they are predicted, a backend of joblib. loky, processes on this "
+            "machine (the default); ray or dask, a cluster (see docs/scale.md).",
+        ),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(metavar="N", help="For a folder: the tables at once; by default as many as there are cores.")
+    ] = -1,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
 ) -> None:
     """Predict new rows, each with the components of its uncertainty.
@@ -70,59 +88,128 @@ def predict(  # noqa: PLR0913  (a command)
     classes they are P(NAME) for each class, predicted, the components of the entropy in nats (label, aleatoric,
     epistemic), likeness and unlike.
     The table may be larger than memory.
-    """
-    with interruptible(out, force):
-        from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
-        from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
-        from eiv.cli.population import Population  # noqa: PLC0415
-        from eiv.io.tables import TableWriter, open_table  # noqa: PLC0415
-        from eiv.io.tables.writing import with_columns  # noqa: PLC0415
-        from eiv.validation import check_level  # noqa: PLC0415
 
-        if of not in ("function", "label"):
-            raise ValueError(f"--of must be function or label, got {of!r}.")
-        check_level("--level", level)
+    DATA may be a folder of tables, and OUT is a folder then. Each table is predicted by itself, several at once, and
+    one that is there already is not predicted again. A table that fails does not keep the others from being predicted;
+    the exit status is then 1, and a list at the end says why.
+    """
+    job = Job(
+        model_file,
+        tuple(x_err or ()),
+        y_err,
+        input_prior,
+        level,
+        of,
+        prefix,
+        drop_missing,
+        separator,
+        decimal,
+        escape_formulas,
+    )
+    if data.is_dir():
+        from eiv.cli.folders import predict_folder  # noqa: PLC0415
+
+        with resumable(out):
+            job.check()
+            predict_folder(job, data, out, force, (backend or "loky", jobs))
+        return
+    if backend is not None or jobs != -1:
+        raise ValueError(f"--backend and --jobs are for a folder of tables, and {data} is none.")
+    with interruptible(out, force):
+        job.check()
         check_output(out, force, data, model_file)
-        source = open_table(data, separator, decimal)
-        model_table = ModelTable.opened(model_file, source, x_err, y_err)
-        population = None if input_prior is None else Population.of(input_prior, model_table, drop_missing)
-        if population is not None:
-            model_table = replace(model_table, model=model_table.model.with_prior(population.prior))
-        if model_table.model.has_classes and of == "label":
-            raise ValueError(f"--of label: {model_file} predicts classes, which have probabilities and no intervals.")
-        kind = ClassPredictor if model_table.model.has_classes else Predictor
-        predictor = kind(model_table, level, of, drop_missing)  # type: ignore[arg-type]
-        clash = [name for name in predictor.names(prefix) if name in source.columns]
-        if clash:
-            raise ValueError(
-                f"{data} has a column {clash[0]!r} already; use --prefix to give the new columns other names."
-            )
-        started, n_rows, n_empty, unlike = time.perf_counter(), 0, 0, UnlikeRows()
-        writes = TableWriter(out, source.text_format, escape_formulas=escape_formulas)
-        with writes as writer, counting("predicting") as count:
-            for rows, table, empty, found in predictor.tables():
-                known = predictor.table.numbers(rows) if writer.is_parquet else {}
-                writer.write(with_columns(rows.cells, known | {f"{prefix}{name}": table[name] for name in table}))
-                n_rows, n_empty, unlike = n_rows + len(rows), n_empty + empty, unlike.and_then(found)
-                count(n_rows)
-        seconds, label_errors = time.perf_counter() - started, predictor.table.label_errors
-        if label_errors.left_out and of == "label":
-            show_warning(label_errors.left_out)
-        elif str(label_errors):
-            console.print(printable(label_errors), highlight=False)
-        if model_table.words_on_factor:
-            show_warning(model_table.words_on_factor)
-        if unlike.count:
-            show_warning(unlike.sentence(n_rows - n_empty))
-        if population is not None:
-            console.print(printable(population.words), highlight=False)
-        left = f", {n_empty:,} of them without a prediction" if n_empty else ""
-        words = rows_in_words(source, n_rows, f"{n_rows - n_empty:,} predicted", n_empty)
-        console.print(printable(words), highlight=False)
+        started = time.perf_counter()
+        with counting("predicting") as count:
+            found = predict_table(job, data, out, count)
+        seconds = time.perf_counter() - started
+        for words in found.warnings:
+            show_warning(words)
+        for words in found.words:
+            console.print(printable(words), highlight=False)
+        left = f", {found.n_empty:,} of them without a prediction" if found.n_empty else ""
         console.print(
-            f"{printable(out)}: {n_rows:,} rows{left}   ({seconds:.0f} s, {n_rows / seconds:,.0f} rows per second)",
+            f"{printable(out)}: {found.n_rows:,} rows{left}   "
+            f"({seconds:.0f} s, {found.n_rows / seconds:,.0f} rows per second)",
             highlight=False,
         )
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be predicted of tables: the arguments of the command, without the tables."""
+
+    model_file: Path
+    x_err: tuple[str, ...]
+    y_err: str | None
+    input_prior: str | None
+    level: float
+    of: str
+    prefix: str
+    drop_missing: bool
+    separator: str | None
+    decimal: str | None
+    escape_formulas: bool
+
+    def check(self) -> None:
+        """Raise a ValueError for an argument that no table suits."""
+        from eiv.validation import check_level  # noqa: PLC0415  (slow to import)
+
+        if self.of not in ("function", "label"):
+            raise ValueError(f"--of must be function or label, got {self.of!r}.")
+        check_level("--level", self.level)
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What came of a table: its rows, those without a prediction, those unlike the training rows, and what to say."""
+
+    n_rows: int
+    n_empty: int
+    n_unlike: int
+    warnings: tuple[str, ...]
+    words: tuple[str, ...]
+
+
+def predict_table(job: Job, data: Path, out: Path, count: Callable[[int], None]) -> Predicted:
+    """Write the predictions of a table, block by block; `count` is told how many rows are done."""
+    from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
+    from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
+    from eiv.cli.population import Population  # noqa: PLC0415
+    from eiv.io.tables import TableWriter, open_table  # noqa: PLC0415
+    from eiv.io.tables.writing import with_columns  # noqa: PLC0415
+
+    source = open_table(data, job.separator, job.decimal)
+    model_table = ModelTable.opened(job.model_file, source, list(job.x_err), job.y_err)
+    population = None if job.input_prior is None else Population.of(job.input_prior, model_table, job.drop_missing)
+    if population is not None:
+        model_table = replace(model_table, model=model_table.model.with_prior(population.prior))
+    if model_table.model.has_classes and job.of == "label":
+        raise ValueError(f"--of label: {job.model_file} predicts classes, which have probabilities and no intervals.")
+    kind = ClassPredictor if model_table.model.has_classes else Predictor
+    predictor = kind(model_table, job.level, job.of, job.drop_missing)  # type: ignore[arg-type]
+    clash = [name for name in predictor.names(job.prefix) if name in source.columns]
+    if clash:
+        raise ValueError(f"{data} has a column {clash[0]!r} already; use --prefix to give the new columns other names.")
+    n_rows, n_empty, unlike = 0, 0, UnlikeRows()
+    with TableWriter(out, source.text_format, escape_formulas=job.escape_formulas) as writer:
+        for rows, table, empty, found in predictor.tables():
+            known = predictor.table.numbers(rows) if writer.is_parquet else {}
+            writer.write(with_columns(rows.cells, known | {f"{job.prefix}{name}": table[name] for name in table}))
+            n_rows, n_empty, unlike = n_rows + len(rows), n_empty + empty, unlike.and_then(found)
+            count(n_rows)
+    label_errors, warnings, words = predictor.table.label_errors, [], []
+    if label_errors.left_out and job.of == "label":
+        warnings.append(label_errors.left_out)
+    elif str(label_errors):
+        words.append(str(label_errors))
+    if model_table.words_on_factor:
+        warnings.append(model_table.words_on_factor)
+    if unlike.count:
+        warnings.append(unlike.sentence(n_rows - n_empty))
+    if population is not None:
+        words.append(population.words)
+    words.append(rows_in_words(source, n_rows, f"{n_rows - n_empty:,} predicted", n_empty))
+    return Predicted(n_rows, n_empty, unlike.count, tuple(warnings), tuple(words))
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from eiv.cli.app import app, check_seed, console, errors, printable, resumable
-from eiv.cli.shared import Device, Folder, Restart
+from eiv.cli.app import app, check_seed, console, errors, printable, resumable, spread_over
+from eiv.cli.shared import Backend, Device, Folder, Restart
 from eiv.extras import needs
 
 
@@ -26,10 +26,11 @@ def reproduce(
     out: Folder = Path("reproduction"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of data, splits and networks.")] = 0,
     restart: Restart = False,
+    backend: Backend = None,
 ) -> None:
     """Repeat the paper's results: train, evaluate, draw all figures, and check every claim."""
     needs("eiv reproduce", "jinja2", "matplotlib", extra="report")
-    with resumable(out):
+    with resumable(out), spread_over(backend):
         check_seed(seed)
         from eiv.experiments.paper.report import notice, write_report  # noqa: PLC0415  (slow to import)
         from eiv.experiments.paper.run import reproduce as run  # noqa: PLC0415

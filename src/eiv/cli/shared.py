@@ -74,3 +74,10 @@ Restart = Annotated[bool, typer.Option("--restart", help="Replace results of oth
 Device = Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")]
 Problems = Annotated[str, typer.Option(metavar="NAME,...", help="These problems only.")]
 Realisations = Annotated[int, typer.Option(min=1, help="Data sets to draw per problem.")]
+Backend = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Spread the work over a cluster: ray or dask (see docs/scale.md). By default over the cores.",
+    ),
+]

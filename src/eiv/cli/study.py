@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eiv.cli.app import Commands, app, check_seed, console, errors, printable, resumable, small_table
-from eiv.cli.shared import Device, Folder, Problems, Realisations, Restart
+from eiv.cli.app import Commands, app, check_seed, console, errors, printable, resumable, small_table, spread_over
+from eiv.cli.shared import Backend, Device, Folder, Problems, Realisations, Restart
 from eiv.extras import needs
 
 if TYPE_CHECKING:
@@ -46,8 +46,9 @@ app.add_typer(study)
 
 
 @study.callback()
-def _studies() -> None:
-    """Make `eiv study` a group of commands."""
+def _studies(ctx: typer.Context, backend: Backend = None) -> None:
+    """Measure coverage and accuracy: of recipes, weight posteriors and rivals."""
+    ctx.with_resource(spread_over(backend))
 
 
 @study.command()

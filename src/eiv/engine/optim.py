@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -65,6 +65,21 @@ class FlatAdam:
     def learning_rate(self, value: float) -> None:
         self._learning_rate = value
         self._rate.fill_(value)
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """The parameters, the moments of their gradients, and the number of steps: copies."""
+        return {name: value.clone() for name, value in self._buffers.items()}
+
+    @torch.no_grad()
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go back to a state."""
+        for name, value in self._buffers.items():
+            value.copy_(state[name])
+
+    @property
+    def _buffers(self) -> dict[str, Tensor]:
+        return {"values": self.values, "m": self._m, "v": self._v, "step": self._step}
 
     @torch.no_grad()
     def step(self) -> None:

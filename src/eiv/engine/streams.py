@@ -11,6 +11,7 @@ import math
 import threading
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import torch
@@ -91,6 +92,18 @@ class Streams:
         """The streams of one purpose for the networks with these seeds."""
         return cls([child(seed, purpose) for seed in seeds], device, dtype, portable)
 
+    @property
+    def state(self) -> list[Tensor]:
+        """Where the streams stand, one tensor for each generator."""
+        return [_state_of(generator) for generator in self._on_cpu] + [each.get_state() for each in self._on_gpu]
+
+    def restore(self, state: Sequence[Tensor]) -> None:
+        """Go back to where the streams stood."""
+        for generator, saved in zip(self._on_cpu, state, strict=False):
+            _restore(generator, saved)
+        for on_gpu, saved in zip(self._on_gpu, state[len(self._on_cpu) :], strict=True):
+            on_gpu.set_state(saved.cpu())
+
     def normal(self, *shape: int) -> Tensor:
         """Standard normal numbers, `S x shape`."""
         numbers = self._empty(shape)
@@ -143,6 +156,23 @@ class Streams:
         on_gpu = self._made_on_gpu(shape)
         made = torch.float64 if self._portable and not on_gpu else self.dtype
         return torch.empty(self.n_networks, *shape, dtype=dtype or made, device=self.device if on_gpu else "cpu")
+
+
+def _state_of(generator: Generator) -> Tensor:
+    """The state of a generator on the CPU: that of SFC64, and what is left of a word of 64 bits."""
+    state: Any = generator.bit_generator.state
+    return torch.tensor([*state["state"]["state"].view(np.int64).tolist(), state["has_uint32"], state["uinteger"]])
+
+
+def _restore(generator: Generator, saved: Tensor) -> None:
+    *words, has_uint32, uinteger = saved.tolist()
+    inner = {"state": np.array(words, dtype=np.int64).view(np.uint64)}
+    generator.bit_generator.state = {
+        "bit_generator": "SFC64",
+        "state": inner,
+        "has_uint32": has_uint32,
+        "uinteger": uinteger,
+    }
 
 
 def _torch_generator(seed: SeedSequence, device: torch.device) -> torch.Generator:

@@ -319,7 +319,7 @@ class EiVEstimator(BaseEstimator, Arguments):  # type: ignore[misc]
         _refuse_empty(x[counted], features)
         if self.error_model == "berkson":
             refuse_for_berkson(name, given)
-        middle, spread = mean_and_spread(x, weights)
+        middle, spread = mean_and_spread(x[counted], above_zero(weights))
         found = Readings.of(name, given, x, features, spread=spread, by_row=by_row).take(counted)
         found = found.without_gaps(self.missing or "refuse", spread, middle, features)
         v.check_spread("X", found.x, features)

@@ -29,6 +29,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 import eiv
 from eiv.experiments.watch import end_with
+from eiv.io.clusters import cluster
 from eiv.io.files import check_folder, write_whole
 
 __all__ = ["MixedResultsError", "RunOptions", "Unit", "read_unit", "run_units"]
@@ -212,7 +213,13 @@ def _is_done(folder: Path, unit: Unit, restart: bool) -> bool:
 
 
 def _run(todo: Sequence[Unit], folder: Path, console: Console, done: float, alone: bool) -> None:
-    """Run `todo`: on a CPU in one process per core, on a GPU in a few threads; if `alone`, one by one in this one."""
+    """Run `todo`: on a CPU in one process per core, on a GPU in a few threads; if `alone`, one by one in this one.
+
+    Where the user has given joblib an engine of several machines, each unit is a task of that.
+    """
+    if not alone and (engine := cluster()) is not None:
+        _spread(todo, folder.resolve(), console, done, engine)
+        return
     processes = todo[0].device == "cpu" and not alone
     if todo[0].device == "cuda":
         torch.linalg.eigvalsh(
@@ -243,8 +250,17 @@ def _run(todo: Sequence[Unit], folder: Path, console: Console, done: float, alon
                     pass
 
 
+def _spread(todo: Sequence[Unit], folder: Path, console: Console, done: float, engine: Any) -> None:
+    """Run units on an engine; `folder` is on a file system that its machines share."""
+    kind = "generator_unordered" if engine.supports_return_generator else "list"
+    with _messages(across_processes=False) as messages, _progress(console, todo, done, messages):
+        work = joblib.delayed(partial(_run_unit, folder=folder, messages=None, one_thread=todo[0].device == "cpu"))
+        for key in joblib.Parallel(return_as=kind)(work(unit) for unit in todo):
+            messages.put((key, 1.0))
+
+
 @contextlib.contextmanager
-def _closing(running: Generator[None]) -> Iterator[Iterator[None]]:
+def _closing(running: Generator[str]) -> Iterator[Iterator[str]]:
     """Cancel the units that still run at the end of the block, silently, since the user has interrupted them.
 
     joblib would warn of cancelled units, and its thread would show an error for those it had not yet started.
@@ -294,12 +310,13 @@ def _left_to_the_parent() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _run_unit(unit: Unit, folder: Path, messages: _Queue, one_thread: bool) -> None:
-    """Run a unit and write its results; with `one_thread` for one of several processes that run in parallel."""
+def _run_unit(unit: Unit, folder: Path, messages: _Queue | None, one_thread: bool) -> str:
+    """Run a unit, write its results, and return its key; `one_thread` for one of several processes side by side."""
     if one_thread:
         torch.set_num_threads(1)
-    tables, seconds = unit.run(lambda share: messages.put((unit.key, share)))
+    tables, seconds = unit.run(lambda share: None if messages is None else messages.put((unit.key, share)))
     _write(folder, unit, tables, seconds)
+    return unit.key
 
 
 @contextlib.contextmanager

@@ -75,6 +75,7 @@ class ZetaDraws:
     @classmethod
     def of(cls, kind: str, n_zeta: int | None, inputs: ZetaPosterior) -> ZetaDraws:
         """The draws for `inputs`: `n_zeta` of them, or where that is None the usual number for this kind of draws."""
+        inputs = inputs.described
         ours = is_ours(inputs)
         used = inputs.noisy if ours else tuple(range(inputs.n_base))  # a draw of a user's may use any
         if kind == "auto":

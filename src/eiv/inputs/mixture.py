@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -68,7 +69,7 @@ class MixturePrior:
     def components(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Weights, means and covariances as tensors like `x`, `rows x n_x`, checked."""
         weights, means, covariances = (
-            torch.as_tensor(value, dtype=x.dtype, device=x.device)
+            torch.as_tensor(value.copy() if isinstance(value, np.ndarray) else value, dtype=x.dtype, device=x.device)
             for value in (self.weights, self.means, self.covariances)
         )
         shape = (len(weights) if weights.ndim == 1 else 0, x.shape[-1])

@@ -7,8 +7,6 @@ import functools
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment, root
-from scipy.spatial.distance import cdist
 from scipy.special import ndtri
 from torch import Tensor
 
@@ -74,6 +72,9 @@ def nearest_nodes(fine: Tensor, coarse: Tensor) -> Tensor:
     if len(fine) > _MOST_ASSIGNED or fine.shape[1] == 1:
         in_order = fine[:, 0].argsort().view(len(coarse), n_near)
         return in_order[coarse[:, 0].argsort().argsort()]
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (slow to import)
+    from scipy.spatial.distance import cdist  # noqa: PLC0415
+
     distances = cdist(coarse.repeat_interleave(n_near, 0).numpy(), fine.numpy(), "sqeuclidean")
     return torch.from_numpy(linear_sum_assignment(distances)[1].reshape(len(coarse), n_near))
 
@@ -90,6 +91,8 @@ def _with_tails(nodes: Array) -> Array:
     def gaps(factors: Array) -> list[float]:
         squares = (factors[0] * nodes + factors[1] * nodes**3) ** 2
         return [squares.mean() - 1, (squares**2).mean() - 3]
+
+    from scipy.optimize import root  # noqa: PLC0415  (slow to import)
 
     a, b = root(gaps, [1.0, 0.0]).x
     return np.asarray(a * nodes + b * nodes**3)

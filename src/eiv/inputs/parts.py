@@ -9,8 +9,6 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
-from scipy.optimize import minimize
 from scipy.special import logsumexp, ndtr
 
 __all__ = ["Parts", "divergence", "nearest_parts", "nearest_to", "normal_scores"]
@@ -148,6 +146,8 @@ def nearest_parts(kind: str, shape: float = 0.0, n_parts: int | None = None) -> 
         return -float(weights @ total), -np.concatenate([of_weights, of_shifts, of_stds])
 
     options = {"maxiter": 5000, "maxfun": 20000, "ftol": 1e-15, "gtol": 1e-9}
+    from scipy.optimize import minimize  # noqa: PLC0415  (slow to import)
+
     found = minimize(value, _start(kind, errors, weights, n_parts), jac=True, method="L-BFGS-B", options=options).x
     log_w, s, log_v = found.reshape(3, n_parts)[:, np.argsort(found[n_parts : 2 * n_parts], kind="stable")]
     if kind == "student_t":
@@ -164,6 +164,7 @@ def nearest_to(errors: Array, weights: Array, n_parts: int) -> Parts:
     mean and the variance of the law.
 
     Examples:
+        >>> from scipy import stats
         >>> errors = np.linspace(-3, 3, 301)
         >>> weights = stats.norm.pdf(errors)
         >>> parts = nearest_to(errors, weights / weights.sum(), 2)
@@ -171,11 +172,13 @@ def nearest_to(errors: Array, weights: Array, n_parts: int) -> Parts:
         array([ True])
 
     """
+    from scipy.stats import norm  # noqa: PLC0415  (slow to import)
+
     _, s, log_v = _start("", errors, weights, n_parts).reshape(3, n_parts)
     least = math.exp(log_v[0]) * _NARROWEST
     w, v = np.full(n_parts, 1 / n_parts), np.exp(log_v)
     for _ in range(_EM_STEPS):
-        logs = np.log(w) + stats.norm.logpdf(errors[:, None], s, v)
+        logs = np.log(w) + norm.logpdf(errors[:, None], s, v)
         shares = weights[:, None] * np.exp(logs - logsumexp(logs, axis=1)[:, None])
         w = shares.sum(0)
         s = (shares * errors[:, None]).sum(0) / w
@@ -207,9 +210,11 @@ def divergence(kind: str, shape: float = 0.0, parts: Parts | None = None) -> flo
         (0.005, 0.0007)
 
     """
+    from scipy.stats import norm  # noqa: PLC0415  (slow to import)
+
     parts = parts or nearest_parts(kind, shape)
     errors, weights = _rule(kind, shape)
-    logs = parts.log_weights + stats.norm.logpdf(errors[:, None], parts.shifts, parts.stds)
+    logs = parts.log_weights + norm.logpdf(errors[:, None], parts.shifts, parts.stds)
     return float(weights @ (_log_density(kind, shape, errors) - logsumexp(logs, axis=1)))
 
 
@@ -237,7 +242,9 @@ def _rule(kind: str, shape: float) -> tuple[Array, Array]:
     elif kind == "triangular":
         upper = 1 - np.sqrt(2 * tail)
     elif kind == "student_t":
-        upper = stats.t.isf(tail, shape)
+        from scipy.stats import t  # noqa: PLC0415  (slow to import)
+
+        upper = t.isf(tail, shape)
     asymmetry = shape if kind == "split_normal" else 0.0
     sides = 1 - asymmetry, 1 + asymmetry  # which are the probabilities of either side, too, but for a half
     return np.concatenate([-sides[0] * upper, sides[1] * upper]), np.concatenate([0.5 * side * half for side in sides])
@@ -250,7 +257,9 @@ def _log_density(kind: str, shape: float, errors: Array) -> Array:
     if kind == "triangular":
         return np.log1p(-np.abs(errors))
     if kind == "student_t":
-        return np.asarray(stats.t.logpdf(errors, shape))
+        from scipy.stats import t  # noqa: PLC0415  (slow to import)
+
+        return np.asarray(t.logpdf(errors, shape))
     with np.errstate(divide="ignore", invalid="ignore"):  # a side of zero holds no errors but zero
         standard = np.where(errors == 0, 0.0, errors / np.where(errors < 0, 1 - shape, 1 + shape))
     return np.asarray(-0.5 * standard**2 - 0.5 * math.log(2 * math.pi))

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincc
-from scipy.stats import rankdata
 
 from eiv.inputs.errors import standard_deviations
 from eiv.inputs.mixed import Errors, missing_cells
@@ -345,6 +344,8 @@ def _numbers(label: str, test: SpreadTest, *more: str) -> str:
 
 def _rank_correlation(a: Array, b: Array) -> float:
     """Spearman's, equal values having their mean rank; 0 where all are equal."""
+    from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
+
     ranks = np.stack([rankdata(a), rankdata(b)]) - (len(a) + 1) / 2
     squares = np.square(ranks).sum(1)
     return float(ranks[0] @ ranks[1] / math.sqrt(squares.prod())) if squares.all() else 0.0

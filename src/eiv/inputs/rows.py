@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from eiv.inputs.own import stack_posteriors
+from eiv.inputs.ondemand import stack_any
 from eiv.inputs.zeta import ZetaPosterior, take_rows
 
 __all__ = ["Rows"]
@@ -42,11 +42,18 @@ class Rows(NamedTuple):
         """How many rows they count for: N, or the sum of the weights, `S`."""
         return self.y.shape[1] if self.weights is None else self.weights.sum(1)
 
+    def kept(self, rows: Tensor) -> Rows:
+        """The same as `take`, of rows that more is to be taken from."""
+        return self._of(self.inputs.kept(rows), rows)
+
     def take(self, rows: Tensor) -> Rows:
         """Some of the rows; `rows` is `S x B`, a choice of its own for each network."""
+        return self._of(self.inputs.take(rows), rows)
+
+    def _of(self, inputs: ZetaPosterior, rows: Tensor) -> Rows:
         known = None if self.y_err is None else take_rows(self.y_err, rows)
         weights = None if self.weights is None else take_rows(self.weights, rows)
-        return Rows(self.inputs.take(rows), take_rows(self.y, rows), known, weights)
+        return Rows(inputs, take_rows(self.y, rows), known, weights)
 
     def with_known(self, error: Tensor) -> Rows:
         """The same rows with a further known error of their labels, in the shape of `y`."""
@@ -61,7 +68,7 @@ class Rows(NamedTuple):
 def stack_rows(rows: Sequence[Rows]) -> Rows:
     """Rows of several networks, without the axis S, as one, with it."""
     known = [each.y_err for each in rows if each.y_err is not None]
-    inputs, y = stack_posteriors([each.inputs for each in rows]), torch.stack([each.y for each in rows])
+    inputs, y = stack_any([each.inputs for each in rows]), torch.stack([each.y for each in rows])
     weights = [torch.ones_like(each.y[:, 0]) if each.weights is None else each.weights for each in rows]
     is_weighted = any(each.weights is not None for each in rows)
     return Rows(inputs, y, torch.stack(known) if known else None, torch.stack(weights) if is_weighted else None)

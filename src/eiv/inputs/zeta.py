@@ -61,6 +61,11 @@ class ZetaPosterior(ABC):
         return tuple(self.std.flatten(0, -2).any(0).nonzero().flatten().tolist())
 
     @property
+    def described(self) -> ZetaPosterior:
+        """A posterior that says what this one is like, perhaps of fewer rows."""
+        return self
+
+    @property
     def n_base(self) -> int:
         """How many standard normal numbers make a zeta."""
         return self.mean.shape[-1]
@@ -91,6 +96,10 @@ class ZetaPosterior(ABC):
     def take(self, rows: Tensor) -> Self:
         """The posterior of some rows; `rows` is `S x B`, a choice of its own for each network."""
         return self.map_tensors(lambda values: values if values.shape[1] == 1 else take_rows(values, rows))
+
+    def kept(self, rows: Tensor) -> ZetaPosterior:
+        """The same as `take`, of rows that more is to be taken from."""
+        return self.take(rows)
 
     def rows(self, start: int, stop: int) -> Self:
         """The posterior of the rows from `start` up to `stop`."""

@@ -47,7 +47,7 @@ class PriorOfLike:
 def standardised_zetas(prior: InputPrior | PriorOfLike, scaler: Scaler, x: Array, errors: Errors) -> ZetaPosterior:
     """The posterior of zeta given x in the units of the networks: `rows x n_x`, in float64."""
     zeta = checked_zetas(prior, x, errors)
-    return standardised(zeta, torch.from_numpy(scaler.shift), torch.from_numpy(scaler.scale))
+    return standardised(zeta, torch.tensor(scaler.shift), torch.tensor(scaler.scale))
 
 
 def checked_zetas(prior: InputPrior | PriorOfLike, x: Array, errors: Errors) -> ZetaPosterior:

@@ -47,7 +47,7 @@ def written_whole(path: Path) -> Iterator[Path]:
     file = Path(os.path.realpath(path))
     if not file.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {file.parent}.")
-    _sweep(file.parent)
+    sweep(file.parent)
     mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else None
     with contextlib.ExitStack() as stack:
         try:
@@ -138,6 +138,20 @@ def check_links(path: Path) -> None:
             )
 
 
+@contextlib.contextmanager
+def held(path: Path, in_use: str) -> Iterator[None]:
+    """Hold a file for the block, where files can be locked; an `OSError` with the words `in_use` if another does."""
+    with path.open("wb") as lock:
+        if fcntl is not None:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise OSError(in_use) from error
+            except OSError:  # a file system without locks
+                pass
+        yield
+
+
 def digest_of(path: Path) -> str:
     """The SHA-256 of a file's content, as hexadecimal digits."""
     with path.open("rb") as file:
@@ -199,7 +213,7 @@ def _names_beside(file: Path) -> Iterator[Path]:
     yield from (file.with_name(f"{stem}.{n}{ending}") for n in itertools.count(1))
 
 
-def _sweep(folder: Path) -> None:
+def sweep(folder: Path) -> None:
     """Remove temporary files of processes that were killed while they wrote; nobody holds their locks."""
     for part in folder.glob(".*.eiv-part"):
         with contextlib.suppress(OSError):

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from scipy.stats import t as student_t
-
 from eiv.validation import check_level
 
 if TYPE_CHECKING:
@@ -124,6 +122,8 @@ class UncertaintyBudget:
     @property
     def coverage_factor(self) -> float:
         """k, so that y plus or minus k u_c(y) holds the true value with probability `level`."""
+        from scipy.stats import t as student_t  # noqa: PLC0415  (slow to import)
+
         return float(student_t.ppf((1 + self.level) / 2, self.dof))
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self, overload
@@ -30,6 +30,7 @@ from eiv.likelihoods import Likelihood, NoiseRule
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import LabelErrorWarning, Prediction
 from eiv.prediction.sampling import SAMPLERS
+from eiv.regressor.fromfile import FileRoles, fit_file
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Table
 from eiv.training.neighbours import warn_of_missed_curves
@@ -150,6 +151,58 @@ class EiVRegressor(RegressorMixin, EiVEstimator, ArgumentsForNumbers):  # type: 
             (self.model_,) = fit_models([self._spec()], [table])
         if self.epochs is None:  # a training that is cut short may leave the curve for later
             warn_of_missed_curves([self.model_], [table], stacklevel=2)
+        return self
+
+    def fit_file(
+        self,
+        path: str | Path,
+        target: str | Sequence[str],
+        *,
+        columns: Sequence[str] | None = None,
+        y_err: str | float | None = None,
+        sample_weight: str | None = None,
+        drop_missing: bool = False,
+        leave_out: ArrayLike = (),
+        cache: str | Path | None = None,
+    ) -> Self:
+        """Fit the table in a file, which need not fit into memory.
+
+        The model is that of `fit` for the same rows, to the last bit. Up to 131,072 rows are read into memory. A larger
+        table is read once, into memory-mapped files, from which minibatches come. There the state of the training is
+        kept as well, so that a fit that was ended, even by SIGKILL, goes on when it is started again, and ends with
+        the same model. `docs/scale.md` says what this takes of disk and memory.
+
+        Args:
+            path: CSV, Parquet or another table that `eiv fit` reads.
+            target: the column to predict, or several.
+            columns: those of X; by default all others. Columns that `x_err` names as errors are among them.
+            y_err: as for `fit`; or the column that holds it.
+            sample_weight: the column that says how often each row counts.
+            drop_missing: whether rows with missing or infinite values are left out; else they are refused.
+            leave_out: places of rows that are not to be learned from, for instance because they are held out.
+            cache: the folder for the memory-mapped files, which are then kept. By default they lie beside the table in
+                a folder with the ending `.eiv-cache`, until the fit has ended.
+
+        Returns:
+            The fitted model.
+
+        Raises:
+            TableError: where the file cannot be read, or lacks a column.
+            ValueError: as for `fit`; and for a table of more than 131,072 rows where `x_err` states laws or
+                `eiv.estimated` errors, or `missing` is "integrate", which need all rows at once.
+
+        Examples:
+            >>> import tempfile
+            >>> import pandas as pd
+            >>> path = Path(tempfile.mkdtemp()) / "table.csv"
+            >>> pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["x", "y"]).to_csv(path)
+            >>> model = EiVRegressor(0.1, epochs=2).fit_file(path, "y", columns=["x"])
+
+        """
+        from eiv.io.tables import open_table  # noqa: PLC0415  (needs pyarrow)
+
+        roles = FileRoles(target, columns, y_err, sample_weight, drop_missing, leave_out)
+        fit_file(self, open_table(path), roles, None if cache is None else Path(cache))
         return self
 
     @overload

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
@@ -16,9 +18,11 @@ from sklearn.utils import _safe_indexing
 from eiv import validation as v
 from eiv.engine.ambient import own_defaults
 from eiv.inputs import EstimatedError
+from eiv.io.clusters import cluster
+from eiv.model import FittedModel
 from eiv.regressor.estimator import EiVRegressor
 from eiv.training.choosing import fit_models
-from eiv.training.fitting import Table
+from eiv.training.fitting import Spec, Table
 from eiv.training.neighbours import warn_of_missed_curves
 
 __all__ = ["fit_splits"]
@@ -37,7 +41,8 @@ def fit_splits(
 ) -> list[EiVRegressor]:
     """Fit a copy of `model` on each of several choices of rows, all of them together as one stack of networks.
 
-    The models come out as if each had been fitted alone on its rows with its own `random_state`, but sooner.
+    The models come out as if each had been fitted alone on its rows with its own `random_state`, but sooner. Under
+    `joblib.parallel_config(backend="ray")` or "dask" each is fitted alone, as a task of that cluster.
 
     Args:
         model: the settings; it is not fitted itself.
@@ -73,12 +78,31 @@ def fit_splits(
                 on_progress((done + share) / len(sizes))
 
         with _one_warning_of_a_kind(said), own_defaults():
-            found = fit_models([models[i]._spec() for i in chosen], [tables[i] for i in chosen], report)  # noqa: SLF001
+            found = _fitted([models[i]._spec() for i in chosen], [tables[i] for i in chosen], report)  # noqa: SLF001
         for i, fitted_model in zip(chosen, found, strict=True):
             models[i].model_ = fitted_model
     if model.epochs is None:
         warn_of_missed_curves([each.model_ for each in models], tables, stacklevel=2)
     return models
+
+
+def _fitted(specs: Sequence[Spec], tables: Sequence[Table], report: Callable[[float], None]) -> list[FittedModel]:
+    """The models: all of them together, or one by one on the engine that `joblib.parallel_config` names."""
+    if cluster() is None:
+        return fit_models(specs, tables, report)
+    found = joblib.Parallel()(joblib.delayed(_alone)(*pair) for pair in zip(specs, tables, strict=True))
+    for message in (message for _, said in found for message in said):
+        warnings.warn(message, stacklevel=2)
+    report(1.0)
+    return [copy.deepcopy(model) for model, _ in found]  # Ray's arrays are read-only
+
+
+def _alone(spec: Spec, table: Table) -> tuple[FittedModel, list[Warning]]:
+    """One model, in a worker, and the warnings of its fit."""
+    with warnings.catch_warnings(record=True) as caught, own_defaults():
+        warnings.simplefilter("always")
+        (model,) = fit_models([spec], [table])
+    return model, [each.message for each in caught if isinstance(each.message, Warning)]
 
 
 @contextlib.contextmanager

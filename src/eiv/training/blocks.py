@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from numpy.random import SeedSequence
@@ -54,11 +55,36 @@ class Blocks:
         self._used = self._ahead
         self._noise = self._shifts = y.new_empty(0)
         self._draws: WeightDraw = {}
+        self._begun = self._shuffle.state
 
-    def epoch(self) -> Iterator[Batch]:
-        """All rows, a block at a time."""
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the next blocks of the present epoch depend on, as tensors and numbers."""
+        return {
+            "shuffle": self._begun,
+            "zetas": self._zetas.state,
+            "weights": self._weights.state,
+            "noise": self._noise,
+            "shifts": self._shifts,
+            "draws": dict(self._draws),
+            "used": self._used,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go back to a state; the next epoch is the one that it was in."""
+        self._shuffle.restore(state["shuffle"])
+        self._zetas.restore(state["zetas"])
+        self._weights.restore(state["weights"])
+        device = self.rows.y.device
+        self._noise, self._shifts = state["noise"].to(device), state["shifts"].to(device)
+        self._draws = {name: values.to(device) for name, values in state["draws"].items()}
+        self._used = state["used"]
+
+    def epoch(self, done: int = 0) -> Iterator[Batch]:
+        """All rows, a block at a time, after so many blocks that have been `done`."""
+        self._begun = self._shuffle.state
         self.visits = self._visits()
-        for rows in self.visits.split(self.size, dim=1):
+        for rows in self.visits.split(self.size, dim=1)[done:]:
             (taken, y, y_err, _), fresh = self.rows.take(rows), self._fresh(rows.shape[1])
             with matmul_precision(y.device, "float32"):
                 zeta = taken.draw(self._noise[:, fresh]) if self.draws else taken.mean.unsqueeze(2)

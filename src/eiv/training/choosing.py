@@ -17,6 +17,7 @@ from eiv.inputs.plausible import SuspiciousErrorWarning
 from eiv.model import FittedModel
 from eiv.scaling import mean_and_spread
 from eiv.training.fitting import Spec, Table, Trial, fit_stack
+from eiv.training.large import suited
 from eiv.training.making import device_of
 from eiv.training.progress import Progress, part_of
 from eiv.training.settings import AUTO, settings_for
@@ -37,6 +38,7 @@ Array = NDArray[np.float64]
 
 def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Progress = None) -> list[FittedModel]:
     """Fit models of one kind, on as many rows each, and choose what their arguments leave open."""
+    tables = suited(specs[0], tables)
     if specs[0].arguments.get("likelihood") == AUTO:
         parts = [part_of(on_progress, i, len(specs)) for i in range(len(specs))]
         return [_with_best_likelihood(*each) for each in zip(specs, tables, parts, strict=True)]

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 from torch import Tensor
 
+import eiv
 from eiv import validation as v
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import Purpose, Streams, network_seeds
@@ -37,11 +39,13 @@ from eiv.inputs.given import log_density_of_readings
 from eiv.inputs.mixed import Errors, MixedErrors, as_tensor, missing_cells
 from eiv.inputs.rows import stack_rows
 from eiv.inputs.zetas import standardised_zetas
+from eiv.io.pieces import pieces
 from eiv.likelihoods import Likelihood
 from eiv.model import FittedModel, Names, Record
 from eiv.posteriors import WeightPosterior
 from eiv.posteriors.base import one_or_each
 from eiv.scaling import Scaler, mean_and_spread
+from eiv.training.checkpoints import Checkpoint, Course
 from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
 from eiv.training.evidence import MEMBERS, Fitted, KernelSearch, fit_by_evidence, n_rounds
 from eiv.training.loop import Schedule, TrainingResult, train
@@ -137,6 +141,15 @@ class Table:
         """How many features have an error in some row."""
         return int(standard_deviations(self.x_err).any(0).sum())
 
+    @property
+    def sample(self) -> Table:
+        """The rows that a prior is learned from, and quantiles are found from: all of them."""
+        return self
+
+    def zetas(self, prior: InputPrior, scaler: Scaler, errors: Errors) -> ZetaPosterior:
+        """The posterior of the true inputs of all rows in the units of the networks, `rows x n_x`."""
+        return standardised_zetas(prior, scaler, self.x, errors)
+
     def with_errors_times(self, factor: float | Array) -> Table:
         """The same rows with errors of X that are `factor` times as large, one number or one per feature."""
         return self if np.all(factor == 1) else replace(self, x_err=times(self.x_err, factor))
@@ -155,11 +168,13 @@ class Spec:
     Attributes:
         arguments: of an estimator, None standing for the recipe's choice.
         seed: of all random streams.
+        checkpoints: the folder for the state of a training, from which the next start goes on; None for none.
 
     """
 
     arguments: Mapping[str, Any]
     seed: int
+    checkpoints: Path | None = None
 
     def given(self, **changes: Any) -> Spec:
         """The same with other arguments."""
@@ -183,10 +198,15 @@ class _Member:
         x_scaler, y_scaler = scalers_of(settings, table)
         device, dtype = device_of(settings.device), DTYPES[settings.dtype]
         errors = times(table.x_err, settings.x_err_factor)
-        zetas = standardised_zetas(prior, x_scaler, table.x, errors).to(device, dtype)
-        y = torch.from_numpy((table.y - y_scaler.shift) / y_scaler.scale).to(device, dtype)
-        known = None if table.y_err is None else torch.from_numpy(table.y_err / y_scaler.scale).to(device, dtype)
-        weights = None if table.weights is None else torch.from_numpy(table.weights).to(device, dtype)
+        zetas = table.zetas(prior, x_scaler, errors).to(device, dtype)
+
+        def scaled(values: Array, shift: Array) -> Tensor:
+            parts = ((piece - shift) / y_scaler.scale for piece in pieces(values))
+            return torch.cat([torch.from_numpy(part).to(device, dtype) for part in parts])
+
+        y = scaled(table.y, y_scaler.shift)
+        known = None if table.y_err is None else scaled(table.y_err, np.zeros(1))
+        weights = None if table.weights is None else torch.tensor(table.weights).to(device, dtype)
         return cls(spec, settings, table, prior, x_scaler, y_scaler, Rows(zetas, y, known, weights))
 
     @property
@@ -206,7 +226,8 @@ class _Member:
 
     def fitted(self, posterior: WeightPosterior, likelihood: Likelihood, losses: Tensor) -> FittedModel:
         table, n_networks = self.table, posterior.stack.n_networks
-        known = np.zeros(table.y.shape[1]) if table.y_err is None else v.median_above_zero(table.y_err)
+        label_errors = table.sample.y_err
+        known = np.zeros(table.y.shape[1]) if label_errors is None else v.median_above_zero(label_errors)
         record = Record(
             loss_curve=losses.double().cpu().numpy(),
             x_spread=table.x_spread,
@@ -236,10 +257,12 @@ class _Member:
     def _cloud(self, record: Record) -> TrainingCloud:
         """Where the rows lie: by the prior, where that was learned from them."""
         settings = self.settings
-        errors, usual = times(self.table.x_err, settings.x_err_factor), settings.x_err_factor * record.x_err_median
+        some = self.table.sample
+        errors, usual = times(some.x_err, settings.x_err_factor), settings.x_err_factor * record.x_err_median
         is_learned = hasattr(input_prior_of(settings.input_prior, settings.error_model), "fit")
         prior = self.prior if is_learned and isinstance(self.prior, MixturePrior) else None
-        return TrainingCloud.of(self.table.x, errors, record.x_quantiles, usual, prior)
+        cloud = TrainingCloud.of(some.x, errors, record.x_quantiles, usual, prior)
+        return replace(cloud, n_rows=len(self.table.x))
 
 
 def fit_stack(
@@ -292,7 +315,11 @@ def _fit_by_steps(members: Sequence[_Member], on_progress: Progress) -> list[Fit
 
     def fit_group(posterior: WeightPosterior, group: slice, report: Report | None) -> TrainingResult:
         own = stack_rows(rows[group])
-        return train(posterior, own, likelihood.networks(group), schedule, seeds[group], report, stop)
+        started = likelihood.networks(group)
+        checkpoint = _checkpoint(
+            members[0].spec.checkpoints, posterior, own, started, (settings, schedule, seeds[group])
+        )
+        return train(posterior, own, started, schedule, seeds[group], report, stop, checkpoint)
 
     penalties = [member.settings.weight_penalty for member in members for _ in member.seeds]
     penalty = one_or_each(torch.tensor(penalties, dtype=torch.float64, device=device))
@@ -310,6 +337,18 @@ def _fit_by_steps(members: Sequence[_Member], on_progress: Progress) -> list[Fit
         ]
         results = run_tasks(tasks, device, stop, whole.stack.width)
     return _models(members, posteriors[0].join(posteriors[1:]), results)
+
+
+def _checkpoint(
+    folder: Path | None, posterior: WeightPosterior, rows: Rows, likelihood: Likelihood, others: tuple[Any, ...]
+) -> Checkpoint | None:
+    """The file for the state of a training, named by all that this depends on; None without a folder."""
+    if folder is None or not Course.is_known(posterior, likelihood):
+        return None
+    like = rows.inputs.described
+    seen = [like.mean, like.std, rows.y, *(part for part in (rows.y_err, rows.weights) if part is not None)]
+    words = repr((eiv.__version__, torch.__version__, posterior.stack.template, *others))
+    return Checkpoint.of(folder, words, [*seen, *posterior.parameters, *likelihood.state.values()])
 
 
 def _check_one_kind(chosen: Sequence[Settings]) -> None:
@@ -532,6 +571,7 @@ def _scaler(values: Array, weights: Array | None, standardise: bool, has_tails: 
 
 def _fitted_priors(settings: Sequence[Settings], tables: Sequence[Table]) -> list[InputPrior]:
     """The input priors of the models, learned once for each table, side by side on the cores: products are small."""
+    tables = [table.sample for table in tables]
     keys = [
         (id(each.input_prior), each.error_model, *(part.tobytes() for part in (table.x, table.x_err, *_weights(table))))
         for each, table in zip(settings, tables, strict=True)

@@ -18,6 +18,7 @@ from eiv.inputs import Rows, ZetaDraws, ZetaPosterior
 from eiv.likelihoods import Likelihood
 from eiv.posteriors import WeightPosterior
 from eiv.training.blocks import Blocks
+from eiv.training.checkpoints import Checkpoint, Course
 from eiv.training.moved import MovedZetaStep
 from eiv.training.progress import Report
 from eiv.training.steps import Counts, Step, step_for
@@ -117,6 +118,7 @@ def train(
     seeds: Sequence[SeedSequence],
     report: Report | None = None,
     stop: threading.Event | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> TrainingResult:
     r"""Algorithm 1: lower eq. (mcloss) by Adam, in place, for all S networks at once.
 
@@ -134,6 +136,7 @@ def train(
         seeds: one per network; a network's course depends on its own seed alone.
         report: called at the end of every epoch, on a GPU a few times per second.
         stop: training ends with an error soon after this is set.
+        checkpoint: where the state is kept from time to time, and taken from if there is one.
 
     Returns:
         The fitted likelihood and the course of the loss.
@@ -158,7 +161,7 @@ def train(
 
     """
     with own_stream(rows.y.device):
-        return _train(posterior, rows, likelihood.copy(), schedule, seeds, report, stop)
+        return _train(posterior, rows, likelihood.copy(), schedule, seeds, report, stop, checkpoint)
 
 
 def _train(
@@ -169,6 +172,7 @@ def _train(
     seeds: Sequence[SeedSequence],
     report: Report | None,
     stop: threading.Event | None,
+    checkpoint: Checkpoint | None,
 ) -> TrainingResult:
     learned, judged = _held_apart(rows._replace(inputs=rows.inputs.for_training()), schedule.held_out, seeds)
     y, n_rows = learned.y, learned.y.shape[1]
@@ -186,13 +190,20 @@ def _train(
             step(batch, epoch_loss)
 
     replay, looked = Replay(run_block, y.device, schedule.precision), time.perf_counter()
-    for epoch in range(1, schedule.epochs + 1):
-        epoch_loss.zero_()
-        for part, block in enumerate(blocks.epoch()):
+    course = Course(step, likelihood, blocks, noise_streams, losses, epoch_loss)
+    kept = None if checkpoint is None else checkpoint.load()
+    begun, done = (1, 0) if kept is None else course.restore(kept)
+    for epoch in range(begun, schedule.epochs + 1):
+        if not done:
+            epoch_loss.zero_()
+        for part, block in enumerate(blocks.epoch(done), done):
             if stop is not None and stop.is_set():
                 raise InterruptedError("Training was stopped.")
             step.set_rate(schedule.rate_at((epoch - 1 + part * blocks.size / n_rows) / schedule.epochs))
             replay(block.tensors)
+            if checkpoint is not None and checkpoint.is_due:
+                checkpoint.save(course.state(epoch, part + 1))
+        done = 0
         losses[epoch - 1] = epoch_loss + step.rest_of_loss(blocks.y_err)
         update = not likelihood.is_fixed and schedule.renews(epoch)
         look = update or epoch == schedule.epochs or y.device.type == "cpu"
@@ -237,7 +248,7 @@ def _held_apart(rows: Rows, n_held_out: int, seeds: Sequence[SeedSequence]) -> t
     if not n_held_out:
         return rows, rows
     order = Streams.of(seeds, Purpose.HOLD_OUT, rows.y.device, rows.y.dtype).permutations(rows.y.shape[1])
-    return rows.take(order[:, n_held_out:]), rows.take(order[:, :n_held_out])
+    return rows.kept(order[:, n_held_out:]), rows.take(order[:, :n_held_out])
 
 
 def _finish(

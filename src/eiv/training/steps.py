@@ -69,6 +69,9 @@ class Step:
             total.add_(found.detach(), alpha=share)
         self.adam.step()
 
+    def weights_changed(self) -> None:
+        """Take note that the weights were set to others."""
+
     def rest_of_loss(self, y_err: Tensor | None) -> Tensor | float:
         """What the steps of an epoch leave out of eq. (mcloss); `y_err` is that of the rows that it visits."""
         return 0.0
@@ -135,8 +138,7 @@ class MLPStep(Step):
         # Rounded products leave the memory as the limit: a large gradient is used, and the weights that it moves are
         # rounded again, while they are in the cache.
         self.piecewise = stack.operands == torch.bfloat16 and adam.values.device.type == "cpu"
-        if self.piecewise:
-            stack.round_weights()
+        self.weights_changed()
         rest = [i for i in range(len(adam.gradients)) if i // 2 not in stack.large_layers or i % 2]
         self.rest = [adam.part(i) for i in rest]
 
@@ -168,6 +170,11 @@ class MLPStep(Step):
     def _move(self, parameter: int, network: int, gradient: Tensor) -> None:
         self.adam.move(self.adam.part(parameter, network), gradient.flatten())
         self.stack.round_weights(parameter // 2, network)
+
+    def weights_changed(self) -> None:
+        """Round the weights again, where products take them rounded."""
+        if self.piecewise:
+            self.stack.round_weights()
 
     def rest_of_loss(self, y_err: Tensor | None) -> Tensor | float:
         """The constant of the likelihood, and the KL term at the end, whose gradient is Adam's weight decay."""

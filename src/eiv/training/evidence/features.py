@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy import stats
 from torch import Tensor
 
 from eiv.engine import memory
@@ -194,6 +193,8 @@ class Family:
 
     def draws(self, like: Tensor) -> Draws:
         """The frequencies, a Sobol sequence."""
+        from scipy import stats  # noqa: PLC0415  (slow to import)
+
         on_line = self.n_frequencies // _LINES if self.n_directions else 0
         n = self.n_frequencies - self.n_directions * on_line
         sequence = torch.quasirandom.SobolEngine(self.n_inputs + 1, scramble=True, seed=self.seed)

@@ -10,7 +10,6 @@ from functools import partial
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from torch import Tensor
 
 from eiv.engine.workers import run_tasks
@@ -256,6 +255,8 @@ def _climb(
     bounds[family.n_inputs : family.n_inputs + n_lines] = [(-math.inf, math.inf)] * n_lines
     if known_noise is not None:
         bounds[-n_y:] = [(log, log) for log in known_noise.log().tolist()]
+    from scipy.optimize import minimize  # noqa: PLC0415  (slow to import)
+
     found = minimize(
         slope,
         start.cpu().numpy(),

@@ -1,0 +1,155 @@
+"""Fitting a file that need not fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eiv.inputs import EstimatedError, RelativeError
+from eiv.inputs.columns import ErrorColumns
+from eiv.io.pieces import AT_ONCE, LargeArray, evenly
+from eiv.scaling import mean_and_spread
+from eiv.training.choosing import fit_models
+from eiv.training.fitting import Table
+from eiv.training.large import LargeTable, as_large
+from eiv.training.neighbours import warn_of_missed_curves
+
+if TYPE_CHECKING:
+    from eiv import EiVRegressor
+    from eiv.io.tablecache import Roles, TableCache
+    from eiv.io.tables import Source
+
+
+@dataclass(frozen=True)
+class FileRoles:
+    """What the columns of a file are, as `EiVRegressor.fit_file` takes it."""
+
+    target: str | Sequence[str]
+    columns: Sequence[str] | None = None
+    y_err: str | float | None = None
+    sample_weight: str | None = None
+    drop_missing: bool = False
+    leave_out: ArrayLike = ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The columns to predict."""
+        return (self.target,) if isinstance(self.target, str) else tuple(self.target)
+
+    def inputs(self, source: Source) -> tuple[str, ...]:
+        """The columns of X, those with its errors among them."""
+        if self.columns is not None:
+            return tuple(self.columns)
+        taken = {*self.outputs, self.y_err, self.sample_weight}
+        return tuple(name for name in source.columns if name not in taken)
+
+    def of_cache(self, source: Source, x_err: Any) -> Roles:
+        """The same for the cache, with the errors by column that `x_err` names."""
+        from eiv.io.tablecache import Roles  # noqa: PLC0415  (needs pyarrow)
+
+        inputs = self.inputs(source)
+        columns = ErrorColumns.of(x_err, inputs)
+        errors = None if columns is None else {name: columns.errors.get(name, 0.0) for name in columns.features}
+        strange = [error for error in (errors or {}).values() if isinstance(error, str) and error not in inputs]
+        if strange:
+            raise ValueError(f"x_err: {strange[0]!r} is neither a column nor a number, which is what fit_file takes.")
+        return Roles(
+            inputs if columns is None else columns.features,
+            self.outputs,
+            errors,
+            self.y_err if isinstance(self.y_err, str) else None,
+            self.sample_weight,
+            self.drop_missing,
+            tuple(np.unique(np.asarray(self.leave_out, dtype=np.intp)).tolist()),
+        )
+
+
+def fit_file(model: EiVRegressor, source: Source, roles: FileRoles, cache: Path | None) -> None:
+    """Fit a model to a table in a file."""
+    from eiv.io.tablecache import TableCache  # noqa: PLC0415  (needs pyarrow)
+
+    in_cache = roles.of_cache(source, model.x_err)
+    if source.n_rows <= AT_ONCE:
+        _fit_frame(model, source, roles, in_cache)
+        return
+    _refuse_laws(model)
+    folder = source.path.with_name(f"{source.path.name}.eiv-cache") if cache is None else cache
+    with model._fitting(), TableCache.opened(source, in_cache, folder, keep=cache is not None) as found:  # noqa: SLF001
+        table = _table(model, roles, in_cache, found)
+        spec = replace(model._spec(), checkpoints=found.folder)  # noqa: SLF001
+        (model.model_,) = fit_models([spec], [table])
+    if model.epochs is None:
+        warn_of_missed_curves([model.model_], [table.sample], stacklevel=3)
+
+
+def _refuse_laws(model: EiVRegressor) -> None:
+    """Raise a ValueError for what needs all rows at once."""
+    if model.missing == "integrate" or isinstance(model.x_err, EstimatedError):
+        what = "missing='integrate'" if model.missing == "integrate" else "eiv.estimated"
+        raise ValueError(f"fit_file reads more than {AT_ONCE:,} rows piece by piece, which {what} does not allow.")
+
+
+def _fit_frame(model: EiVRegressor, source: Source, roles: FileRoles, in_cache: Roles) -> None:
+    """Fit rows that fit into memory as `fit` does."""
+    import pandas as pd  # noqa: PLC0415  (slow to import)
+
+    from eiv.io.tablecache import columns_of  # noqa: PLC0415  (needs pyarrow)
+    from eiv.io.tables.reading import check_columns  # noqa: PLC0415
+
+    inputs = roles.inputs(source)
+    check_columns(source, (*inputs, *in_cache.columns), "the fit")
+    names = tuple(dict.fromkeys((*inputs, *in_cache.columns)))
+    rows = pd.DataFrame(columns_of(source, names))
+    good = np.ones(len(rows), dtype=bool)
+    good[list(in_cache.leave_out)] = False
+    if roles.drop_missing:
+        good &= np.isfinite(rows.to_numpy()).all(1)
+    rows = rows[good].reset_index(drop=True)
+    weights = None if roles.sample_weight is None else rows[roles.sample_weight]
+    y = rows[roles.target] if isinstance(roles.target, str) else rows[list(roles.outputs)]
+    y_err = rows[roles.y_err].to_numpy() if isinstance(roles.y_err, str) else roles.y_err
+    model.fit(rows[list(inputs)], y, y_err=y_err, sample_weight=weights)
+
+
+def _table(model: EiVRegressor, roles: FileRoles, in_cache: Roles, found: TableCache) -> LargeTable:
+    """The rows of a cache. What the arguments say of them is checked by a sample."""
+    some = evenly(len(found.parts["x"]), AT_ONCE)
+    sample = _checked(model, roles, in_cache, {name: part[some] for name, part in found.parts.items()})
+    if sample.laws is not None:
+        raise ValueError(
+            "fit_file reads its rows piece by piece, with standard deviations or a covariance as their errors; laws of "
+            "errors take a table in memory, and fit."
+        )
+    x, y, y_err = found.parts["x"], found.parts["y"], found.parts.get("y_err")
+    weights = None if "weights" not in found.parts else found.parts["weights"][:, 0]
+    counts = None if weights is None or (weights == 1).all() else weights
+    x_err: Any = found.parts.get("x_err", sample.x_err)
+    if isinstance(model.x_err, RelativeError):
+        x_err = model.x_err.of(mean_and_spread(as_large(x), counts)[1], sample.names.features)
+    if y_err is None and sample.y_err is not None:
+        y_err = LargeArray(np.broadcast_to(sample.y_err[0], y.shape))
+    rows = {"x": x, "y": y, "y_err": y_err, "x_err": x_err, "weights": counts}
+    return LargeTable.of(replace(sample, **rows))  # type: ignore[arg-type]
+
+
+def _checked(model: EiVRegressor, roles: FileRoles, in_cache: Roles, parts: dict[str, NDArray[np.float64]]) -> Table:
+    """The table that `fit` makes of some rows."""
+    import pandas as pd  # noqa: PLC0415  (slow to import)
+
+    X = pd.DataFrame(parts["x"], columns=list(in_cache.features))
+    for j, name in enumerate(in_cache.features):
+        error = None if in_cache.errors is None else in_cache.errors[name]
+        if isinstance(error, str):
+            X[error] = parts["x_err"][:, j]
+    y = pd.DataFrame(parts["y"], columns=list(roles.outputs))
+    y_err = parts["y_err"][:, 0] if "y_err" in parts else roles.y_err
+    weights = parts["weights"][:, 0] if "weights" in parts else None
+    labels = y[roles.target] if isinstance(roles.target, str) else y
+    table = model._check_table(X, labels, None, y_err, weights)  # noqa: SLF001
+    model._warn_of_rounding(table)  # noqa: SLF001
+    return table
