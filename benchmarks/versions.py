@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import os
 import statistics
 import subprocess
@@ -25,6 +26,7 @@ from rich.console import Console
 from speed import CASES
 
 HERE = Path(__file__).parents[1]
+TASKS, NETWORKS = ("training", "prediction"), (1, 10)
 SERVE = """
 import sys
 import time
@@ -111,7 +113,7 @@ def ratios(new: Version, old: Version, task: str, rounds: int) -> list[float]:
     return found
 
 
-def report(commit: str, cases: Sequence[str], rounds: int, console: Console) -> str:
+def report(commit: str, tasks: Sequence[tuple[str, str, int]], rounds: int, console: Console) -> str:
     lines = [
         f"Processor time on one thread over that of `{commit}`, {rounds} rounds in turns.",
         "",
@@ -122,14 +124,12 @@ def report(commit: str, cases: Sequence[str], rounds: int, console: Console) -> 
         new, old = Version(HERE), Version(tree)
         stack.callback(new.close)
         stack.callback(old.close)
-        for task in ("training", "prediction"):
-            for case in cases:
-                for n_networks in (1, 10):
-                    found = ratios(new, old, f"{task},{case},{n_networks}", rounds)
-                    error = 1.2533 * statistics.stdev(found) / rounds**0.5  # sqrt(pi / 2): of a median
-                    row = f"| {task}, {case} | {n_networks} | {statistics.median(found):.3f} | {error:.3f} |"
-                    lines.append(row)
-                    console.print(row)
+        for task, case, n_networks in tasks:
+            found = ratios(new, old, f"{task},{case},{n_networks}", rounds)
+            error = 1.2533 * statistics.stdev(found) / rounds**0.5  # sqrt(pi / 2): of a median
+            row = f"| {task}, {case} | {n_networks} | {statistics.median(found):.3f} | {error:.3f} |"
+            lines.append(row)
+            console.print(row)
     return "\n".join(lines)
 
 
@@ -138,10 +138,13 @@ def main() -> None:
     parser.add_argument("commit", help="the version to compare with")
     names = [case.name for case in CASES]
     parser.add_argument("--case", action="append", choices=names, help="a case of speed.py; all if none is given")
+    parser.add_argument("--task", action="append", choices=TASKS, help="both if none is given")
+    parser.add_argument("--networks", action="append", type=int, choices=NETWORKS, help="both if none is given")
     parser.add_argument("--rounds", type=int, default=20, help="turns of each version, two at least")
     parser.add_argument("--write", action="store_true", help="renew the table in docs/benchmarks.md")
     arguments = parser.parse_args()
-    text = report(arguments.commit, arguments.case or names, arguments.rounds, Console())
+    chosen = (arguments.task or TASKS, arguments.case or names, arguments.networks or NETWORKS)
+    text = report(arguments.commit, list(itertools.product(*chosen)), arguments.rounds, Console())
     if arguments.write:
         renew("versions", text)
 

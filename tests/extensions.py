@@ -13,12 +13,13 @@ class CommonFactor(WeightPosterior):
     """All weights times 1 + 0.1 e, one e per network and draw."""
 
     shares_draws = True
+    size = 0.1
 
     def draw(self, streams, n_draws):
         return {"e": streams.normal(n_draws)}
 
     def theta(self, draw):
-        factor, parameters = 1 + 0.1 * draw["e"], {}
+        factor, parameters = 1 + self.size * draw["e"], {}
         for name, value in self.stack.parameters.items():
             moved = value.unsqueeze(1) * factor[(..., *(None,) * (value.ndim - 1))]
             parameters[name] = moved.flatten(0, 1)
@@ -26,6 +27,22 @@ class CommonFactor(WeightPosterior):
 
     def kl(self):
         return self.weight_penalty * self.squares()
+
+
+class FactorOfSize(CommonFactor):
+    """The same with another number than 0.1, for objects that carry it; e has a mean that is learned."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def start(self, stack, weight_penalty):
+        started = super().start(stack, weight_penalty)
+        like = next(iter(stack.parameters.values()))
+        started.learned["mean"] = like.new_zeros(len(like), 1, requires_grad=True)
+        return started
+
+    def theta(self, draw):
+        return super().theta({"e": draw["e"] + self.learned["mean"]})
 
 
 class FixedShare(NoiseRule):

@@ -24,7 +24,7 @@ FILES = {  # the most that a change may touch
 USE = """
 import doctest, importlib, json, sys, warnings
 import numpy as np
-from eiv import EiVRegressor
+from eiv import EiVClassifier, EiVRegressor
 
 warnings.simplefilter("ignore")
 random = np.random.default_rng(0)
@@ -51,7 +51,10 @@ for name, value in added.items():
 wild = np.where(np.arange(40) < 2, 100.0, y)
 rules = [EiVRegressor(0.1, epochs=2, y_noise=rule, **fast).fit(X, wild).y_noise_ for rule in ("median", "rmse")]
 found["noise"] = float(rules[0][0] / rules[1][0])
-found["epochs"] = [EiVRegressor(steps=n, hidden_units=8).fit(X, y).settings_.epochs for n in (10, 20)]
+first = [EiVRegressor(epochs=4, warm_up=share, **fast).fit(X, y).loss_curve_[0, 0] for share in (0.0, 1.0)]
+found["first losses"] = [float(loss) for loss in first]
+found["of classes"] = EiVClassifier(epochs=2, warm_up=0.5, **fast).fit(X, y > 1).settings_.warm_up
+found["in words"] = ["over which the step size rises" in each.__doc__ for each in (EiVRegressor, EiVClassifier)]
 for module in ("posteriors.uniform_dropout", "likelihoods.noise", "inputs.positive", "likelihoods.laplace"):
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     assert doctest.testmod(importlib.import_module(f"eiv.{module}"), optionflags=options).failed == 0
@@ -106,5 +109,7 @@ def test_the_changes_apply_and_what_they_add_works(tmp_path):
     assert found["least zeta"] > 0
     assert found["tails"] > 7  # normal labels reach 6.2 standard deviations between these quantiles, Laplace's 8.8
     assert found["noise"] < 0.5  # two wild labels of forty raise the RMSE alone
-    assert found["epochs"] == [10, 20]
+    assert found["first losses"][0] < found["first losses"][1]  # smaller steps have come less far
+    assert found["of classes"] == 0.5
+    assert found["in words"] == [True, True]
     assert "uniform_dropout" in listed

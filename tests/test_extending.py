@@ -7,17 +7,26 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from sklearn.base import clone
 
 from eiv import EiVRegressor, ModelFileError, Prediction
 from eiv.training.choosing import _score
-from eiv.training.fitting import Table
-from extensions import CommonFactor, FixedShare, ShrinkageLearner, Shrunk
-from likelihoods.student_t import StudentT
+from eiv.training.fitting import Table, _check_one_kind
+from eiv.training.settings import settings_for
+from extensions import CommonFactor, FactorOfSize, FixedShare, ShrinkageLearner, Shrunk
+from likelihoods.student_t import StudentT, StudentTOf
 
 FAST = {"hidden_units": 16, "n_hidden": 2, "epochs": 20, "n_theta": 40, "random_state": 0, "dtype": "float64"}
 
 
-OWN = {"posterior": CommonFactor, "y_noise": FixedShare(), "input_prior": Shrunk(), "likelihood": StudentT}
+OWN = [
+    ("posterior", CommonFactor),
+    ("posterior", FactorOfSize(0.3)),
+    ("y_noise", FixedShare()),
+    ("input_prior", Shrunk()),
+    ("likelihood", StudentT),
+    ("likelihood", StudentTOf(4.0)),
+]
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +37,11 @@ def table():
 
 
 @pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
-@pytest.mark.parametrize("name", OWN)
-def test_it_is_trained_predicted_with_and_saved_with_a_note(name, table, tmp_path):
+@pytest.mark.parametrize(("name", "own"), OWN)
+def test_it_is_trained_predicted_with_and_saved_with_a_note(name, own, table, tmp_path):
     X, y = table
     plain = {"posterior": "bernoulli_dropout", "dropout": 0.1, "input_prior": "flat", "y_noise": "rmse"}
-    model = EiVRegressor(0.1, **FAST | plain | {name: OWN[name]}).fit(X, y)
+    model = clone(EiVRegressor(0.1, **FAST | plain | {name: own})).fit(X, y)
     p = model.predict_distribution(X[:5])
     assert (p.std > 0).all()
     assert np.isfinite(p.quantile([0.1, 0.9], of="label")).all()
@@ -41,7 +50,7 @@ def test_it_is_trained_predicted_with_and_saved_with_a_note(name, table, tmp_pat
         ModelFileError, match=rf"fitted with an? [a-z_ ]+ of the user's own .*load\(path, {name}=\.\.\.\)"
     ):
         EiVRegressor.load(tmp_path / "m.eiv")
-    again = EiVRegressor.load(tmp_path / "m.eiv", **{name: OWN[name]})
+    again = EiVRegressor.load(tmp_path / "m.eiv", **{name: own})
     for part in ("mean", "epistemic", "aleatoric", "noise"):
         np.testing.assert_array_equal(getattr(again.predict_distribution(X[:5]), part), getattr(p, part))
 
@@ -61,20 +70,24 @@ def test_a_learner_of_ones_own_is_given_again_as_it_was_fitted(table, tmp_path):
     np.testing.assert_array_equal(again.predict(X[:5]), model.predict(X[:5]))
 
 
-def test_a_family_of_ones_own_varies_as_it_says(table):
-    """f is 1 + 0.1 e times a line through zero, so the epistemic std is 0.1 |f|: four standard errors of 200 draws."""
+@pytest.mark.parametrize("own", [CommonFactor, FactorOfSize(0.3)])
+def test_a_family_of_ones_own_varies_as_it_says(own, table):
+    """f is m + 0.1 e times a line through zero, so the epistemic std is 0.1 |f|: four standard errors of 200 draws.
+
+    The mean of e moves m from 1 where it is learned.
+    """
     X, y = table
 
     def module(n_inputs, n_outputs):
         return torch.nn.Linear(n_inputs, n_outputs, bias=False)
 
     model = EiVRegressor(
-        None, posterior=CommonFactor, module=module, standardise=False, n_theta=200, epochs=50, dtype="float64",
+        None, posterior=own, module=module, standardise=False, n_theta=200, epochs=50, dtype="float64",
         random_state=0, recipe="paper",
     ).fit(X, y)  # fmt: skip
     p = model.predict_distribution(X)
     f = X @ model.posterior_.stack.parameters["weight"][0, 0].detach().numpy()
-    ratio = np.sqrt(np.mean(p.epistemic**2) / np.mean((0.1 * f) ** 2))
+    ratio = np.sqrt(np.mean(p.epistemic**2) / np.mean((own.size * f) ** 2))
     assert abs(ratio - 1) < 4 / (2 * 200) ** 0.5
 
 
@@ -103,7 +116,36 @@ def test_a_likelihood_of_ones_own_makes_the_labels(table):
     assert (high - low > 1.1 * 2 * stats.norm.ppf(0.9995) * p.total).all()
 
 
-@pytest.mark.parametrize(("name", "value"), [("posterior", dict), ("likelihood", dict), ("y_noise", object())])
+def test_a_likelihood_of_ones_own_keeps_its_parameters(table):
+    X, y = table
+    model = EiVRegressor(0.1, likelihood=StudentTOf(4.0), y_noise=0.2, **FAST, recipe="paper").fit(X, y)
+    np.testing.assert_allclose(model.predict_distribution(X[:3]).noise, 0.2 * 2**0.5)
+
+
+def test_objects_of_one_stack_are_alike():
+    """A stack is of one kind: its first object would serve all models."""
+    same, other = (settings_for({"recipe": "paper", "posterior": FactorOfSize(size)}, 9) for size in (0.3, 0.2))
+    _check_one_kind([same, settings_for({"recipe": "paper", "posterior": FactorOfSize(0.3)}, 9)])
+    with pytest.raises(ValueError, match="posterior must be the same for all models of a stack"):
+        _check_one_kind([same, other])
+
+
+def test_a_fitted_posterior_is_no_family(table):
+    model = EiVRegressor(0.1, posterior=FactorOfSize(0.1), **FAST, recipe="paper").fit(*table)
+    with pytest.raises(ValueError, match=r"posterior must be .* an object of one that has no networks yet"):
+        EiVRegressor(0.1, posterior=model.posterior_).fit(*table)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("posterior", dict),
+        ("likelihood", dict),
+        ("y_noise", object()),
+        ("likelihood", StudentT(5.0)),  # `start` is a class method, and would lose the number
+        ("likelihood", StudentTOf),  # `start` is that of an object
+    ],
+)
 def test_what_is_neither_ours_nor_of_the_right_kind_is_refused(name, value, table):
     with pytest.raises(ValueError, match=f"{name} must be"):
         EiVRegressor(0.1, **{name: value}).fit(*table)

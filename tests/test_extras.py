@@ -16,7 +16,7 @@ from eiv.extras import MissingExtraError, is_installed, needs
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-OTHERS = ("parquet", "excel", "onnx", "odr", "qp", "datasets")  # arviz itself needs matplotlib
+OTHERS = ("parquet", "excel", "onnx", "odr", "flow", "qp", "datasets")  # arviz itself needs matplotlib
 NOT_CORE = (
     "typer",
     "rich",
@@ -27,6 +27,7 @@ NOT_CORE = (
     "onnx",
     "onnxruntime",
     "odrpack",
+    "zuko",
     "qp",
     "arviz",
 )
@@ -95,6 +96,9 @@ def odr():
     from eiv.baselines import OrthogonalDistance
     OrthogonalDistance(0.1).fit(X, y + 0.1 * random.normal(size=60))
 
+def flow():
+    eiv.law_from_pairs(random.normal(size=20), np.zeros(20), flow=True)
+
 def experiments():
     import eiv.experiments.paper.run
 
@@ -110,6 +114,7 @@ found = {
     "workbook": sentence(workbook),
     "tables": sentence(tables),
     "odr": sentence(odr),
+    "flow": sentence(flow),
     "qp": sentence(lambda: p.to_qp()),
     "arviz": sentence(lambda: p.to_arviz()),
     "experiments": sentence(experiments),
@@ -126,6 +131,7 @@ SENTENCES = {
     "workbook": 'An Excel workbook needs openpyxl, which is missing: pip install "eiv[datasets]"',
     "tables": 'eiv.io.tables needs pyarrow, which is missing: pip install "eiv[parquet]"',
     "odr": 'Orthogonal distance regression needs odrpack, which is missing: pip install "eiv[odr]"',
+    "flow": 'A law of errors as a flow needs zuko, which is missing: pip install "eiv[flow]"',
     "qp": 'Prediction.to_qp needs qp, which is missing: pip install "eiv[qp]"',
     "arviz": 'Prediction.to_arviz needs arviz, which is missing: pip install "eiv[arviz]"',
     "experiments": 'eiv.experiments needs rich, which is missing: pip install "eiv[cli]"',
@@ -242,6 +248,7 @@ def test_each_extra_works_without_the_others(extra):
         "parquet": {"tables"},
         "onnx": {"onnx"},
         "odr": {"odr"},
+        "flow": {"flow"},
         "qp": {"qp"},
     }.get(extra, {"workbook"})
     assert {name for name in SENTENCES if found[name] == SENTENCES[name]} == set(SENTENCES) - works

@@ -11,13 +11,10 @@ import shlex
 import shutil
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
-import sklearn
-from sklearn.model_selection import cross_validate
 
 import eiv
 from pages import MARK, Block, blocks, to_run
@@ -30,13 +27,6 @@ PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 BLOCKS = blocks(README.read_text())
 
 
-@pytest.fixture
-def routing_restored():
-    before = sklearn.get_config()
-    yield
-    sklearn.set_config(**before)
-
-
 def test_every_block_runs_or_says_why_not():
     assert len(BLOCKS) == README.read_text().count("```") / 2
     for block in BLOCKS:
@@ -47,10 +37,9 @@ def test_every_block_runs_or_says_why_not():
 
 
 @pytest.mark.parametrize("size", ["quick", pytest.param("full", marks=pytest.mark.slow)])
-def test_python_blocks_run_in_order(routing_restored, capsys, monkeypatch, size):
+def test_python_blocks_run_in_order(capsys, monkeypatch, size):
     if size == "quick":
         monkeypatch.setattr("eiv.training.settings._COSINES", 96)
-        monkeypatch.setattr(sklearn.model_selection, "cross_validate", partial(cross_validate, cv=2))
     names = {}
     for block in to_run(BLOCKS, "python"):
         exec(block.text, names)

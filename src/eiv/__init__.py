@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from eiv.prediction.gum import InputQuantity, UncertaintyBudget
     from eiv.prediction.result import LabelErrorWarning, Prediction, UnlikeRowsWarning
     from eiv.prediction.trueinputs import TrueInputs
-    from eiv.regressor import EiVRegressor, Sensitivity, fit_splits, sensitivity
+    from eiv.regressor import EiVRegressor, Sensitivity, fit_splits, law_from_fit, sensitivity
     from eiv.training import TrainingDivergedError
     from eiv.training.neighbours import MissedCurveWarning
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ClassPrediction",
@@ -77,6 +77,7 @@ __all__ = [
     "estimated",
     "fit_splits",
     "growing",
+    "law_from_fit",
     "law_from_pairs",
     "law_from_repeats",
     "rectangular",
@@ -119,6 +120,7 @@ _HOMES = {
     "estimated": "eiv.inputs",
     "fit_splits": "eiv.regressor",
     "growing": "eiv.inputs",
+    "law_from_fit": "eiv.regressor",
     "law_from_pairs": "eiv.inputs",
     "law_from_repeats": "eiv.inputs",
     "rectangular": "eiv.inputs",

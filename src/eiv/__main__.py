@@ -5,7 +5,9 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import signal
 import sys
+from collections.abc import Iterator
 
 
 def script() -> None:
@@ -24,8 +26,8 @@ def script() -> None:
 
     atexit.register(leave)  # before any other function is registered, so that it runs after all of them
     try:
-        from eiv.cli import main  # noqa: PLC0415  (it takes time, and registers functions)
-
+        with _ended_at_once():
+            from eiv.cli import main  # noqa: PLC0415  (it takes time, and registers functions)
         main()
         status = 0
     except SystemExit as end:
@@ -34,6 +36,27 @@ def script() -> None:
     except KeyboardInterrupt:
         status = 130
         raise
+
+
+@contextlib.contextmanager
+def _ended_at_once() -> Iterator[None]:
+    """Let Ctrl-C end the process while modules are loaded and nothing has been done.
+
+    An exception in the midst of an import may be taken for a broken installation, as NumPy does, or get lost.
+    """
+    before = signal.getsignal(signal.SIGINT)
+
+    def end(*_: object) -> None:
+        with contextlib.suppress(OSError):
+            os.write(2, b"interrupted: nothing was written.\n")
+        os._exit(130)
+
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 if __name__ == "__main__":

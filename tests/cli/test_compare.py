@@ -34,6 +34,24 @@ def test_scores_sentence_and_figure(folder, run):
     assert {"compare.svg", "compare.png", "compare.csv", "compare.txt"} < {path.name for path in Path("c").iterdir()}
 
 
+def test_laws_of_data_sheets_are_taken(folder, run):
+    status, out, err = run("compare", "d.csv", *TABLE[:-2], "--x-err", "temp=±0.7", *METHODS, "-o", "c")
+    assert (status, err) == (0, "")
+    words = " ".join(out.split())
+    assert "temp (limits ±0.7, all between equally likely)" in words
+    assert "eiv takes the laws of the errors as they are, the others by mean and standard deviation." in words
+    assert list(pd.read_csv("c/compare.csv")["method"].sort_values()) == ["calibrated_plane", "least_squares"]
+
+
+def test_missing_readings_are_compared_on_by_ours(folder, run):
+    rows().assign(temp=lambda t: t["temp"].where(t["temp"].index % 9 > 0)).to_csv("g.csv", index=False)
+    quick = ("--recipe", "paper", "--set", "epochs=2", "--set", "hidden_units=8", "--set", "n_theta=4")
+    gaps = ("--set", "missing=integrate", "--set", "input_prior=normal", "--methods", "eiv,least_squares")
+    status, out, err = run("compare", "g.csv", *TABLE, *quick, *gaps, "--folds", "2", "-o", "c")
+    assert (status, err) == (0, "")
+    assert "Skipped: least_squares (it takes no missing readings)." in " ".join(out.split())
+
+
 def test_ours_takes_the_options_of_fit(folder, run):
     Path("o.toml").write_text('target = "mass"\ndrop = ["id", "batch"]\nrecipe = "paper"\n[x_err]\ntemp = "temp_err"\n')
     quick = ("--set", "epochs=2", "--set", "hidden_units=8", "--set", "n_theta=4")

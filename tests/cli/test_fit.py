@@ -1,8 +1,12 @@
 """`eiv fit`: what it understood, what came out, and the sentence where it cannot."""
 
 import hashlib
+import itertools
 import os
+import re
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -31,6 +35,17 @@ def test_fit_says_what_it_understood_and_what_came_out(folder, run):
     held_out = notes["holdout"]["rows"]
     sizes = rows()["batch"].value_counts()
     assert any(held_out in (sizes.iloc[i], sizes.iloc[i] + sizes.iloc[j]) for i in range(6) for j in range(6) if i != j)
+
+
+def test_a_long_fit_says_how_long_it_will_take(folder, run, monkeypatch):
+    """Once, where no bar is shown; the clock of the test makes a minute of each look at it."""
+    clock = SimpleNamespace(monotonic=itertools.count(step=60).__next__, perf_counter=time.perf_counter)
+    monkeypatch.setattr("eiv.cli.fit.time", clock)
+    status, out, err = run("fit", "d.csv", *FIT, *QUICK, "-o", "m.eiv")
+    assert (status, err) == (0, "")
+    ((share, left),) = re.findall(r"Learning: ([\d.]+) % done after 60 s, about (\d+:\d\d:\d\d) h to go\.", out)
+    hours, minutes, seconds = map(int, left.split(":"))
+    assert 3600 * hours + 60 * minutes + seconds == pytest.approx(60 * (100 / float(share) - 1), rel=0.05, abs=1)
 
 
 def test_a_wide_table_is_shown_in_short(folder, run, monkeypatch):

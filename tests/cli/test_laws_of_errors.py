@@ -105,6 +105,9 @@ def test_missing_readings_are_integrated_over(folder, run):
     assert status == 0
     assert "80 read" in out
     assert "0 left out" in out
+    words = " ".join(out.replace("│", " ").split())
+    assert "2 readings missing, integrated over" in words
+    assert words.count("missing") == 1  # of the other columns none is said to miss any
     assert run("predict", "m.eiv", "h.csv", "-o", "p.csv")[0] == 0
     written = pd.read_csv("p.csv")
     assert written["mean"].notna().all()

@@ -89,6 +89,45 @@ def test_errors_in_every_form(table, X_err):
     assert not found.to_frame().filter(like="_errors").columns.size
 
 
+LAWS = {"a": eiv.rectangular(0.6), "b": eiv.split_normal(0.1, 0.4)}
+
+
+def test_laws_reach_ours_and_the_others_take_their_moments(table):
+    """A rectangle of half width w has the standard deviation w / sqrt(3); a split normal has a mean, too."""
+    X, y, _ = table
+    found = eiv.compare(X, y, LAWS, methods=["eiv", "calibrated_plane"], n_folds=2, settings=QUICK)
+    assert (found.skipped, found.task.has_laws) == ({}, True)
+    (train, test), _ = KFold(2, shuffle=True, random_state=0).split(X)
+    ours = eiv.EiVRegressor(random_state=0, **QUICK).fit(X.iloc[train], y[train], X_err=LAWS)
+    expected = ours.predict_distribution(X.iloc[test], X_err=LAWS)
+    np.testing.assert_array_equal(found.folds["eiv"][0].mean, expected.mean)
+    np.testing.assert_array_equal(found.folds["eiv"][0].total, expected.total)
+    shift, stds = 0.3 * np.sqrt(2 / np.pi), [0.6 / np.sqrt(3), np.sqrt(0.3**2 * (1 - 2 / np.pi) + 0.4 * 0.1)]
+    moved = X + np.array([0.0, shift])
+    direct = METHODS["calibrated_plane"].make(0, {}).fit(moved.iloc[train], y[train], X_err=stds)
+    np.testing.assert_allclose(found.folds["calibrated_plane"][0].mean, direct.predict(moved.iloc[test]), rtol=2e-3)
+
+
+def test_readings_below_a_limit_are_compared_on(table):
+    """To methods without laws they are the middle of the values below the limit."""
+    X, y, _ = table
+    limits = np.where(X["a"] < -0.5, 0.4, np.nan)
+    found = eiv.compare(X.abs(), y, {"a": eiv.censored(0.1, limits)}, methods=["least_squares"], n_folds=2)
+    filled = X.abs().assign(a=np.where(np.isfinite(limits), 0.2, X["a"].abs()))
+    direct = eiv.compare(filled, y, methods=["least_squares"], n_folds=2)
+    np.testing.assert_allclose(found.of_rows("least_squares", "mean"), direct.of_rows("least_squares", "mean"))
+
+
+def test_missing_readings_are_for_ours_alone(table):
+    X, y, X_err = table
+    gaps = X.mask(np.arange(90)[:, None] % [10, 7] == 0)
+    settings = QUICK | {"missing": "integrate", "input_prior": "normal"}
+    found = eiv.compare(gaps, y, X_err, methods=["eiv", "least_squares"], n_folds=2, settings=settings)
+    assert found.skipped == {"least_squares": "it takes no missing readings"}
+    assert np.isfinite(found.of_rows("eiv", "total")).all()
+    assert found.coverage_by_error("eiv") is not None
+
+
 def test_the_standard_error_of_a_difference_is_that_of_paired_rows(table):
     X, y, X_err = table
     found = eiv.compare(X, y, X_err, methods=PLANES, n_folds=3)
@@ -221,6 +260,8 @@ def test_wrong_arguments_are_named(table):
         eiv.compare(X["a"], y)
     with pytest.raises(ValueError, match="same number of rows: X has 90, y has 80"):
         eiv.compare(X, y[:80])
+    with pytest.raises(ValueError, match="X_err must be errors of a known size, got EstimatedError"):
+        eiv.compare(X, y, eiv.estimated(0.1, dof=4))
     with pytest.raises(ValueError, match="score must be 'crps' or 'squared_error', got 'rmse'"):
         made_up({"eiv": np.ones(4)}).difference("eiv", "eiv", "rmse")
 

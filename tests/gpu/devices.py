@@ -32,10 +32,14 @@ from numpy.random import SeedSequence
 from torch import nn
 
 from eiv import EiVRegressor, FlatPrior, MixturePrior
+from eiv.engine.batch import Batch
+from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import Streams
 from eiv.inputs.own import stack_posteriors
+from eiv.likelihoods import NormalLikelihood
 from eiv.posteriors import FAMILIES
-from eiv.training.fitting import new_posterior
+from eiv.training.making import new_posterior
+from eiv.training.steps import Counts, step_for
 
 DEVICE = torch.device(os.environ.get("EIV_TEST_DEVICE", "cuda"))
 MARKS = [
@@ -188,3 +192,27 @@ def assert_same_budget(found, wanted):
     difference = np.abs(found.shares - wanted.shares) / (1 + np.abs(wanted.shares)) ** 2
     assert np.isfinite(difference).any()
     assert np.nanmax(difference) < BUDGET
+
+
+def gradient(posterior, zeta, labels, levels=None, quadrature=None, y_err=None, likelihood=None):
+    """The gradient of the data's part of eq. (mcloss) in all weights, and its value for each network.
+
+    The likelihood is normal with `NOISE` by default; it is moved to the device.
+    """
+    like = posterior.parameters[0]
+    device, dtype, n_rows = like.device, like.dtype, labels.shape[1]
+    likelihood = NormalLikelihood(NOISE) if likelihood is None else likelihood
+    streams = Streams(SeedSequence(2).spawn(2), device, dtype, portable=True)
+    draw = {} if posterior.trains_a_point else posterior.draw(streams, 1 if posterior.shares_draws else n_rows)
+    step = step_for(posterior, likelihood.to(device, dtype), 0.0, Counts(n_rows, n_rows))
+    step.quadrature, step.piecewise = quadrature, False  # the gradient is to be found whole
+    values = [None if value is None else value.to(device, dtype) for value in (zeta, labels, y_err, levels)]
+    total = torch.zeros(2, device=device, dtype=dtype)
+    with matmul_precision(device, "float32"):
+        step(Batch(*values, draw), total)
+    return torch.cat([adam.gradient for adam in step.adams]).double().cpu(), total.double().cpu()
+
+
+def assert_same_gradient(found, wanted, tolerance=GRADIENT, of_loss=1e-4):
+    assert (found[0] - wanted[0]).norm() < tolerance * wanted[0].norm()
+    torch.testing.assert_close(found[1], wanted[1], rtol=of_loss, atol=of_loss)

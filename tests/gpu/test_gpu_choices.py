@@ -47,6 +47,8 @@ def both(family, inputs="three noisy", network="paper's", dtype="float32", **cha
 
 SETTINGS = {
     "own likelihood": {"likelihood": StudentT},
+    "student_t": {"likelihood": "student_t"},
+    "varying": {"likelihood": "varying"},
     "rmse": {"y_noise": "rmse"},
     "residual": {"y_noise": "residual"},
     "number": {"y_noise": 0.2},
@@ -160,19 +162,29 @@ def test_a_file_from_the_device_serves_the_cpu_and_back(arguments, tmp_path, mon
 
 FITS = {
     **SETTINGS,
+    "residual": {"y_noise": "residual", "held_out": 0.0},
     "own family": {"posterior": CommonFactor},
     "float64": {"dtype": "float64"},
     "learned mixture": {"input_prior": "mixture"},
 }
 
 
+APART = {"own rule": (0.087, 0.024), "number": (0.069, 0.016)}  # of all others at most (0.06, 0.014)
+
+
 @pytest.mark.parametrize("choice", FITS)
 def test_a_fit_with_a_setting_on_the_device(choice):
     """A whole fit: its curve is that of the CPU in float64, as far as two fits with different seeds agree.
 
-    Six seeds on the CPU differ by at most 0.12 of the spread of y in every case (root mean square), hence 0.15.
+    The random numbers of training differ between devices. Of 20 seeds on the CPU in float64 two are `APART` in each
+    case, in units of the spread of y: the mean and the standard deviation of the root mean square difference over the
+    190 pairs. Five standard deviations above the mean are allowed; the farthest pair was at 3.8.
+
+    The rule "residual" subtracts two noisy variances. On the 20 rows that are held out by default the difference fell
+    to zero in one fit of eight, sigma_y to its floor, and pairs of seeds were up to 0.22 apart. So it is given all rows
+    here; what it finds on rows held out is compared in `test_rules_for_the_noise`.
     """
-    random = np.random.default_rng(0)
+    (mean, deviation), random = APART.get(choice, (0.06, 0.014)), np.random.default_rng(0)
     zeta = random.uniform(-1, 1, (200, 2))
     X = zeta + 0.1 * random.standard_normal(zeta.shape)
     y = np.sin(2 * zeta[:, 0]) + zeta[:, 1] + 0.1 * random.standard_normal(200)
@@ -184,7 +196,7 @@ def test_a_fit_with_a_setting_on_the_device(choice):
             warnings.simplefilter("ignore")  # few zetas leave a loose bound
             model = EiVRegressor(0.1, **short | known | FITS[choice]).fit(X, y)
             curves.append(model.predict(at, X_err=0))
-    assert np.sqrt(np.mean((curves[0] - curves[1]) ** 2)) < 0.15 * y.std()
+    assert np.sqrt(np.mean((curves[0] - curves[1]) ** 2)) < (mean + 5 * deviation) * y.std()
 
 
 def test_training_is_the_same_whatever_other_threads_do():

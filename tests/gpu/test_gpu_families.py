@@ -13,18 +13,18 @@ from devices import (
     BFLOAT16,
     CPU,
     DEVICE,
-    GRADIENT,
     INFORMATION,
     INPUTS,
     KINDS,
     MARKS,
     N_ROWS,
-    NOISE,
     SIDES,
     OwnModule,
     assert_same,
     assert_same_budget,
+    assert_same_gradient,
     fresh,
+    gradient,
     model_of,
     standard,
     table,
@@ -37,7 +37,6 @@ from numpy.random import SeedSequence
 from torch import nn
 
 from eiv import EiVRegressor, FlatPrior
-from eiv.engine.batch import Batch
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import Streams
 from eiv.inputs import ZETA_DRAWS, Rows, ZetaDraws, ZetaPosterior
@@ -45,29 +44,8 @@ from eiv.inputs.own import stack_posteriors
 from eiv.likelihoods import NormalLikelihood
 from eiv.posteriors import FAMILIES
 from eiv.training.fitting import Spec, Table, fit_stack
-from eiv.training.steps import Counts, step_for
 
 pytestmark = MARKS
-
-
-def gradient(posterior, zeta, labels, levels=None, quadrature=None, y_err=None):
-    """The gradient of the data's part of eq. (mcloss) in all weights, and its value for each network."""
-    like = posterior.parameters[0]
-    device, dtype, n_rows = like.device, like.dtype, labels.shape[1]
-    streams = Streams(SeedSequence(2).spawn(2), device, dtype, portable=True)
-    draw = {} if posterior.trains_a_point else posterior.draw(streams, 1 if posterior.shares_draws else n_rows)
-    step = step_for(posterior, NormalLikelihood(NOISE.to(device, dtype)), 0.0, Counts(n_rows, n_rows))
-    step.quadrature, step.piecewise = quadrature, False  # the gradient is to be found whole
-    values = [None if value is None else value.to(device, dtype) for value in (zeta, labels, y_err, levels)]
-    total = torch.zeros(2, device=device, dtype=dtype)
-    with matmul_precision(device, "float32"):
-        step(Batch(*values, draw), total)
-    return torch.cat([adam.gradient for adam in step.adams]).double().cpu(), total.double().cpu()
-
-
-def assert_same_gradient(found, wanted, tolerance=GRADIENT, of_loss=1e-4):
-    assert (found[0] - wanted[0]).norm() < tolerance * wanted[0].norm()
-    torch.testing.assert_close(found[1], wanted[1], rtol=of_loss, atol=of_loss)
 
 
 @pytest.mark.parametrize("network", ["paper's", "own"])

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from eiv import censored, growing, law_from_pairs, law_from_repeats, rectangular, split_normal, student_t, triangular
 from eiv.inputs import FlatPrior, LearnedPrior, MixturePrior, NormalPrior
-from eiv.inputs.given import MOST_PARTS, explained, zeta_given
+from eiv.inputs.given import MOST_PARTS, explained, log_density_of_readings, zeta_given
 from eiv.inputs.mixed import MixedErrors
 from eiv.inputs.mixture import component_posteriors
 from eiv.inputs.parts import N_PARTS, Parts, divergence, nearest_parts
@@ -324,3 +324,31 @@ def test_a_prior_of_the_users_own_is_refused_where_a_law_needs_more_of_it():
     errors = MixedErrors.of([rectangular(0.5).parts(np.zeros(1), "x_err")])
     with pytest.raises(TypeError, match="got Own, whose posterior for parts of a law is not known"):
         zeta_given(Own(), double([[0.0]]), errors)
+
+
+@pytest.mark.parametrize("law", [rectangular(0.6), student_t(0.3, 4), split_normal(0.1, 0.5)])
+@pytest.mark.parametrize("prior", [NormalPrior(0.8, 0.1), MixturePrior([0.3, 0.7], [[-1.0], [0.5]], [[0.1], [0.4]])])
+def test_the_density_of_readings_is_that_of_quadrature(law, prior):
+    x = np.array([[0.2], [-1.3]])
+    errors = MixedErrors.of([law.parts(x[:, 0], "x_err")])
+    found = log_density_of_readings(prior, torch.tensor(x), errors).numpy()
+    zeta = np.linspace(-12, 12, 20_001)
+    weights, means, variances = (np.asarray(part) for part in prior.components(torch.tensor(x)))
+    density = stats.norm.pdf(zeta[:, None], means[:, 0], np.sqrt(variances[:, 0])) @ (weights / weights.sum())
+    parts = errors.parts[0]
+    for row, reading in enumerate(x[:, 0]):
+        of_x = np.exp(parts.log_weights[0]) @ stats.norm.pdf(
+            zeta - reading, parts.shifts[0][:, None], parts.stds[0][:, None]
+        )
+        assert found[row] == pytest.approx(np.log(np.sum(density * of_x) * (zeta[1] - zeta[0])), abs=1e-10)
+
+
+def test_missing_cells_change_the_density_of_readings_by_a_constant():
+    prior = NormalPrior([0.8, 1.5], [0.1, 0.0])
+    x = torch.tensor([[0.2, 3.0], [-1.3, 0.0]], dtype=torch.float64)
+    missing = np.array([[False, True], [False, True]])
+    plain = np.array([[0.3, 0.2]])
+    both = MixedErrors.with_missing(plain, missing, np.ones(2))
+    alone = log_density_of_readings(NormalPrior(0.8, 0.1), x[:, :1], plain[:, :1])
+    gaps = log_density_of_readings(prior, x, both) - alone
+    assert gaps[0] == pytest.approx(float(gaps[1]), abs=1e-10)

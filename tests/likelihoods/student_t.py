@@ -66,6 +66,19 @@ class StudentT(Likelihood):
         return StudentLabels(np.hypot(scale, 0.0 if y_err is None else y_err) + np.zeros(shape), self.FREEDOM)
 
 
+class StudentTOf(StudentT):
+    """The same with degrees of freedom that an object carries."""
+
+    def __init__(self, freedom, scale=None):
+        self.FREEDOM, self.scale = freedom, scale
+
+    def start(self, y_noise, rule):
+        return type(self)(self.FREEDOM, y_noise)
+
+    def with_state(self, state):
+        return type(self)(self.FREEDOM, state["scale"])
+
+
 @dataclass(frozen=True)
 class StudentLabels(Labels):
     """Student-t noise of each row and output. Only what is abstract is defined."""

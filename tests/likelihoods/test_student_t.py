@@ -305,7 +305,7 @@ def test_it_serves_every_family_stacked_with_errors_of_labels(family):
         warnings.simplefilter("ignore")
         model.fit(X, y, y_err=0.3)
     assert {name: value.shape for name, value in model.model_.likelihood.state.items()} == {
-        "scale": (2, 2), "nu": (2, 2),
+        "scale": (2, 2), "nu": (2, 2), "correlation": (2, 2, 2),
     }  # fmt: skip
     p = model.predict_distribution(X[:4], y_err=0.3)
     low, high = p.interval(0.95, of="label")

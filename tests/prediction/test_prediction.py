@@ -82,7 +82,7 @@ def test_a_single_row_is_a_prediction_of_one_row(p, row):
     np.testing.assert_array_equal(one.mean, p.mean[3:4])
     np.testing.assert_array_equal(one.quantile(0.5, of="label"), p.quantile(0.5, of="label")[3:4])
     assert one.to_frame().index.tolist() == ["d"]
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match=r"p\[5\]: the prediction has 5 rows"):
         p[5]
     assert [len(p[i]) for i in range(5)] == [1] * 5
 

@@ -8,9 +8,12 @@ import pandas as pd
 import pytest
 
 import eiv
-from eiv import EiVRegressor, SuspiciousErrorWarning, sensitivity
+from eiv import EiVRegressor, NormalPrior, SuspiciousErrorWarning, sensitivity
 from eiv.datasets import simulate
-from eiv.regressor.sensitivities import Sensitivity, SensitivityRow
+from eiv.inputs.mixed import with_law
+from eiv.inputs.parts import nearest_parts
+from eiv.regressor.sensitivities import Sensitivity, SensitivityRow, _cases, table_for
+from eiv.training.fitting import Table
 
 SMALL = {"network": "cosine", "hidden_units": 16, "random_state": 0}
 QUICK = {"input_prior": "flat", "epochs": 2, "hidden_units": 8, "n_theta": 10, "random_state": 0}
@@ -25,9 +28,7 @@ def test_a_line_with_normal_data_has_the_uncertainties_of_the_closed_form():
     small, stated, large = found.of("all")
     assert (stated.moved, stated.u_ratio, stated.density_gain) == (0, 1, 0)
     assert max(small.moved, large.moved) < 0.1  # E[b zeta | x] = S_xy / S_xx x, whatever the size
-    assert found.words() == [
-        "For the errors of all columns, no conclusion changes between the factors that were tried."
-    ]
+    assert found.words() == ["For the errors of all columns, no conclusion changes between what was tried."]
 
     def u(size):
         return size / math.sqrt(x.var() - size**2)  # S_xy s / sqrt((S_xx - s^2) S_xx), but for what all share
@@ -95,9 +96,71 @@ def test_what_cannot_be_measured_is_refused():
     with pytest.raises(ValueError, match="y must have 1 outputs"):
         sensitivity(model, X, np.stack([y, y], axis=1))
     with pytest.raises(ValueError, match="finite numbers only"):
+        sensitivity(model, X, np.where(y > 1, np.nan, y))
+    with pytest.raises(ValueError, match="Input X contains NaN"):
         sensitivity(model, np.where(X > 1, np.nan, X), y)
+    with pytest.raises(ValueError, match="factors must be 'normal', 'rectangular', 'triangular' or 'student_t'"):
+        sensitivity(model, X, y, factors=["cauchy"])
     with pytest.raises(TypeError, match="model must be a fitted EiVRegressor"):
         sensitivity(eiv.EiVClassifier(0.1, **QUICK).fit(X, y > 0).model_, X, y)
     named = EiVRegressor(0.1, **QUICK).fit(pd.DataFrame(X, columns=["a", "b"]), y)
     with pytest.raises(ValueError, match="X has no column 'a'"):
         sensitivity(named, pd.DataFrame(X, columns=["c", "b"]), y)
+
+
+def test_another_law_is_what_a_fit_with_it_finds():
+    """The stated law and the other one change places."""
+    random = np.random.default_rng(0)
+    zeta = random.normal(size=60)
+    X, y = (zeta + random.uniform(-0.9, 0.9, 60))[:, None], np.sin(2 * zeta)
+    settings = SMALL | {"hidden_units": 4, "x_err_factor": 1.0, "n_theta": 20}
+    law = eiv.rectangular(0.9)
+    as_normal = EiVRegressor(law.parts(np.zeros(1), "x_err").std[0], **settings).fit(X, y)
+    under_law = EiVRegressor(law, **settings).fit(X, y)
+    there = sensitivity(as_normal, X, y, factors=["rectangular"]).rows
+    back = sensitivity(under_law, X, y, factors=["normal"]).rows
+    assert there[1].density_gain == pytest.approx(-back[1].density_gain, abs=1e-6)
+    assert there[1].u_ratio == pytest.approx(1 / back[1].u_ratio, rel=1e-6)
+    assert there[1].law == "rectangular"
+
+
+def test_gaps_stay_gaps_under_other_laws():
+    random = np.random.default_rng(0)
+    zeta = random.normal(size=(50, 2))
+    X = np.where(random.random((50, 2)) < 0.1, np.nan, zeta + [0.3, 0.0] * random.normal(size=(50, 2)))
+    prior = NormalPrior([1.0, 1.0])
+    model = EiVRegressor([0.3, 0.0], missing="integrate", **QUICK | {"input_prior": prior}).fit(X, zeta.sum(1))
+    found = sensitivity(model, X, zeta.sum(1), factors=[2.0, "student_t"])
+    assert [(row.column, row.change) for row in found.rows] == [("all", "1"), ("all", "2"), ("all", "student_t")]
+    assert all(np.isfinite(row.density_gain) for row in found.rows)
+    table = table_for(model, X, zeta.sum(1), None, None)[1]
+    other = with_law(table.x_err, [0], nearest_parts("student_t", 4.0))
+    np.testing.assert_array_equal(other.std, table.x_err.std)
+    np.testing.assert_allclose(other.parts[0].std, table.x_err.std[:, 0])
+
+
+def test_each_column_has_the_law_alone():
+    model = (
+        EiVRegressor([0.1, 0.2, 0.0], **QUICK)
+        .fit(np.random.default_rng(0).normal(size=(50, 3)), np.arange(50.0))
+        .model_
+    )
+    table = Table(np.zeros((4, 3)), np.array([[0.1, 0.2, 0.0]]), np.zeros((4, 1)))
+    cases = _cases(model, table, [0, 1], [0.5, "rectangular"])
+    assert [(case.column, case.factor, case.law) for case in cases] == [
+        ("all", 1, "as stated"),
+        *[(name, *change) for name in ("all", "x0", "x1") for change in ((0.5, "as stated"), (1, "rectangular"))],
+    ]
+    laws = [[part is not None for part in case.table.x_err.parts] for case in cases if case.law == "rectangular"]
+    assert laws == [[True, True, False], [True, False, False], [False, True, False]]
+
+
+def test_words_on_laws_say_what_changes():
+    rows = [
+        SensitivityRow("all", 1.0, 0.0, 1.0, 0.95, 0.0, 0.0),
+        SensitivityRow("all", 1.0, 0.2, 1.0, 0.95, 0.3, 0.1, law="student_t"),
+        SensitivityRow("all", 1.0, 0.2, 1.0, 0.95, 0.0, 0.1, law="rectangular"),
+    ]
+    assert Sensitivity(tuple(rows), n_held_out=400).words() == [
+        "With student_t errors of all columns of the stated size, labels are more probable, by 0.3 nats each."
+    ]

@@ -57,6 +57,20 @@ def test_profile_on_a_line_is_demings_regression():
     assert slope - least_squares > 0.1, "which is another line than that of least squares"
 
 
+@pytest.mark.parametrize(("assumed", "prior"), [(0.2, "normal"), (0.4, "normal"), (0.4, "flat")])
+def test_an_assumed_size_has_the_slope_of_the_closed_form(assumed, prior):
+    """S_xy / (S_xx - s^2) with a learned normal prior, S_xy / S_xx with a flat one, sigma_y being fitted.
+
+    That holds as long as what s does not explain of the scatter is above zero: at 0.5, sigma_y^2 would be below it.
+    The learned variance of zeta is off by the row that its weak prior counts for, 1 % of 100 rows at most.
+    """
+    X, y = rows(100)
+    moments = np.cov(X[:, 0], y, bias=True)
+    expected = moments[0, 1] / (moments[0, 0] - (assumed**2 if prior == "normal" else 0))
+    settings = {"x_err": assumed, "input_prior": prior, "y_noise": "likelihood", "held_out": 0, "epochs": 300}
+    assert line_of(fitted(X, y, "laplace", **settings))[0] == pytest.approx(expected, rel=0.015)
+
+
 class Quadratic(nn.Module):
     def __init__(self, n_inputs, n_outputs):
         super().__init__()

@@ -21,11 +21,11 @@ BEGIN, END = "<!-- settings: begin -->\n", "<!-- settings: end -->\n"
 
 def table():
     """The settings as a table in Markdown."""
-    lines = ["| setting | takes | paper | default | meaning |", "|---|---|---|---|---|"]
+    lines = ["| setting | default | paper | meaning |", "|---|---|---|---|"]
     for name, setting in SETTINGS.items():
         takes = setting.check.words + (", or None" if setting.of_recipe else "")
-        values = (_value(RECIPES[recipe][name], setting) for recipe in ("paper", "default"))
-        cells = (f"`{name}`", takes, *values, setting.text)
+        values = (_value(RECIPES[recipe][name], setting) for recipe in ("default", "paper"))
+        cells = (f"`{name}`", *values, f"{setting.text} Takes {takes}.")
         assert not any("|" in cell for cell in cells)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -81,6 +81,24 @@ def test_penalties_and_errors_of_their_own(family, network):
 
 
 @pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
+@pytest.mark.parametrize("draws", ["monte_carlo", "auto"])
+@pytest.mark.parametrize("prior", ["flat", "mixture"])
+def test_neighbours_with_exact_inputs_or_other_noisy_columns(draws, prior):
+    """How many numbers a zeta takes, and how they are drawn, depends on which columns are noisy."""
+    errors = [ERRORS, 0 * ERRORS, ERRORS * [1, 0], np.tile(ERRORS, (40, 1)), ERRORS]
+    specs = [spec(0, factor=factor, zeta_draws=draws, input_prior=prior) for factor in (1, 1, 1, 1, 0)]
+    done = []
+    together = fit_stack(specs, [table(each) for each in errors], done.append)
+    assert done == sorted(done)
+    assert done[-1] == 1
+    for own, each, model in zip(specs, errors, together, strict=True):
+        (alone,) = fit_stack([own], [table(each)])
+        for name, value in parameters(model).items():
+            torch.testing.assert_close(value, parameters(alone)[name], rtol=1e-6, atol=1e-9)
+    assert np.array_equal(together[1].record.loss_curve, together[4].record.loss_curve)  # both have exact inputs
+
+
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_one_of_them_without_a_prior(family):
     own = {"posterior": family, "dropout": 0.1}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,8 @@ from eiv.estimators import EiVEstimator
 from eiv.estimators.base import above_zero, counting, named
 from eiv.estimators.carried import inputs_at_fit
 from eiv.estimators.population import Population, for_population, warn_of_unlike
-from eiv.inputs import InputPrior, LearnedPrior
+from eiv.estimators.sentences import with_sentences
+from eiv.inputs import InputPrior
 from eiv.inputs.stated import StatedErrors
 from eiv.io.arrays import plain
 from eiv.posteriors import WeightPosterior
@@ -35,6 +36,30 @@ Array = NDArray[np.float64]
 _FOR_CLASSES = {"likelihood": "categorical", "posterior": "bernoulli_dropout", "dropout": 0.1}
 
 
+_SENTENCES = {  # of settings that differ for classes
+    "input_prior": "what is believed of the true input before x is seen, whatever its class, as for "
+    '`eiv.EiVRegressor`; "mixture" by default.',
+    "x_err_factor": "what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to "
+    "ignore them; 1 by default.",
+    "posterior": 'the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, "bernoulli_dropout" by '
+    "default, or a subclass of `eiv.posteriors.WeightPosterior` of your own, or an object of it. `docs/classes.md` "
+    "says why.",
+    "module": "a callable `(n_inputs, n_classes) -> torch.nn.Module`, with dropout layers of its own for the dropout "
+    "families, or None for the paper's network.",
+    "network": 'the kind of network: "paper", hidden layers of leaky ReLU, trained by steps, or "auto" (the default), '
+    "which is that. The cosines of `eiv.EiVRegressor` are for labels that are numbers.",
+    "hidden_units": "units of each hidden layer, 128 by default.",
+    "dropout": "p of the paper's network, for the dropout families, 0.1 by default; where rates are learned, or "
+    "weights are normal, what they start from.",
+    "n_zeta": "L, draws of the true input per row in training. A prediction takes as many for each five thetas, two at "
+    "least and five at most, and crosses all thetas with all of them.",
+    "n_theta": "K, draws of the weights per network in a prediction; 100 by default.",
+    "standardise": "whether X is brought to mean 0 and standard deviation 1 first, and its errors with it.",
+}
+
+
+@with_sentences(_SENTENCES)
+@dataclass(eq=False, repr=False)
 class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
     r"""Neural network classification for inputs that carry error bars.
 
@@ -49,50 +74,8 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
     Args:
         x_err: the error of X that holds for all rows, in the units of X, in the forms of `eiv.EiVRegressor`; None for
             exact inputs: the model without Errors-in-Variables.
-        recipe: what holds for the arguments that are None: "default", which serves tables of 60 to 100,000 rows
-            without tuning, or "paper", the settings of the paper; see `eiv.training.settings`.
-        error_model: "classical", x scatters around the true input; or "berkson", x was set and the true input
-            scatters around it, so that zeta given x is N(x, x_err^2) whatever `input_prior` says.
-        input_prior: what is believed of the true input before x is seen, whatever its class, as for
-            `eiv.EiVRegressor`; "mixture" by default.
-        missing: what NaN in X means: "refuse" (the default), an error; or "integrate", a reading that is missing, whose
-            true value is integrated over the learned prior given the other columns.
-        x_err_factor: what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to
-            ignore them; 1 by default.
-        zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
-            "sobol", "informed" (those of `n_zeta` candidates that explain y), "gauss_hermite" (`n_zeta` nodes along
-            each noisy feature, for at most three of them), "interpolated" (for one noisy feature: f is taken as
-            straight between `n_zeta` nodes), "profile" or "laplace" (the true input of each row is moved with the
-            weights; for a flat or normal `input_prior`), or "auto" (the default): "interpolated" for one noisy feature,
-            else "informed"; see `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or
-            are matched.
-        posterior: the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, "bernoulli_dropout" by
-            default, or a subclass of `eiv.posteriors.WeightPosterior` of your own. `docs/classes.md` says why.
-        module: a callable `(n_inputs, n_classes) -> torch.nn.Module`, with dropout layers of its own for the dropout
-            families, or None for the paper's network.
-        network: the kind of network: "paper", hidden layers of leaky ReLU, trained by steps, or "auto" (the default),
-            which is that. The cosines of `eiv.EiVRegressor` are for labels that are numbers.
-        hidden_units: units of each hidden layer, 128 by default.
-        n_hidden: number of hidden layers; 4 by default.
-        dropout: p of the paper's network, for the dropout families, 0.1 by default; where rates are learned, or weights
-            are normal, what they start from.
-        weight_penalty: 1 / (2 lambda_theta^2), the strength of the prior of the weights; 1 by default.
-        epochs: how often training visits each row; by default as often as makes 5,000 steps, ten times at least.
-        batch_size: rows of a minibatch; 64 by default, more from 5,000 rows on.
-        learning_rate: Adam's step size; 0.001 by default.
-        learning_rate_decay: the share of the training, at its end, over which the step size falls linearly to zero; 0
-            leaves it as it is; 0.6 by default.
-        n_zeta: L, draws of the true input per row in training. A prediction takes as many for each five thetas, two at
-            least and five at most, and crosses all thetas with all of them.
-        n_theta: K, draws of the weights per network in a prediction; 100 by default.
-        n_networks: networks that are trained and whose draws are pooled.
-        standardise: whether X is brought to mean 0 and standard deviation 1 first, and its errors with it.
-        device: "auto" (a GPU where there is one), "cpu", "cuda" or "cuda:N".
-        dtype: "float32" or "float64".
-        precision: of the matrix products in training. "auto": TF32 on a GPU, float32 on the CPU; "float32": that
-            everywhere; "bfloat16": operands rounded to 8 bits, faster for wide networks (see `docs/benchmarks.md`).
+        recipe, ...: the settings; `eiv.training.settings.SETTINGS` has the sentence of each.
         random_state: seed; the same one gives the same numbers on the same machine.
-        verbose: whether training shows a progress bar.
 
     Attributes:
         classes_: `C`, the classes in order.
@@ -130,64 +113,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
 
     _of_classes: ClassVar[bool] = True
 
-    def __init__(  # noqa: PLR0913  (an estimator)
-        self,
-        x_err: StatedErrors = None,
-        *,
-        recipe: Literal["default", "paper"] = "default",
-        error_model: Literal["classical", "berkson"] = "classical",
-        input_prior: str | InputPrior | LearnedPrior | None = None,
-        missing: Literal["refuse", "integrate"] = "refuse",
-        x_err_factor: float | Literal["auto"] | None = None,
-        zeta_draws: str | None = None,
-        posterior: str | type[WeightPosterior] | None = None,
-        module: Callable[[int, int], nn.Module] | None = None,
-        network: str | None = None,
-        hidden_units: int | None = None,
-        n_hidden: int | None = None,
-        dropout: float | None = None,
-        weight_penalty: float | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        learning_rate_decay: float | None = None,
-        n_zeta: int | None = None,
-        n_theta: int | None = None,
-        n_networks: int = 1,
-        standardise: bool = True,
-        device: str = "auto",
-        dtype: str = "float32",
-        precision: str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.x_err = x_err
-        self.recipe = recipe
-        self.error_model = error_model
-        self.input_prior = input_prior
-        self.missing = missing
-        self.x_err_factor = x_err_factor
-        self.zeta_draws = zeta_draws
-        self.posterior = posterior
-        self.module = module
-        self.network = network
-        self.hidden_units = hidden_units
-        self.n_hidden = n_hidden
-        self.dropout = dropout
-        self.weight_penalty = weight_penalty
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.learning_rate_decay = learning_rate_decay
-        self.n_zeta = n_zeta
-        self.n_theta = n_theta
-        self.n_networks = n_networks
-        self.standardise = standardise
-        self.device = device
-        self.dtype = dtype
-        self.precision = precision
-        self.random_state = random_state
-        self.verbose = verbose
+    x_err: StatedErrors = None
 
     def fit(self, X: Any, y: Any, X_err: Any = None, sample_weight: Any = None) -> Self:
         """Fit the networks by Algorithm 1.
@@ -327,7 +253,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         path: str | Path,
         module: Callable[[int, int], nn.Module] | None = None,
         *,
-        posterior: type[WeightPosterior] | None = None,
+        posterior: type[WeightPosterior] | WeightPosterior | None = None,
         input_prior: InputPrior | None = None,
     ) -> Self:
         """Read a fitted model from its file; it predicts what it did before, to the last bit on the same machine.

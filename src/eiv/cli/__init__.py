@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import signal
 import sys
+import traceback
+import warnings
+from typing import Any
+
+from eiv.extras import MissingExtraError, needs
 
 try:
-    import atexit
-    import os
-    import signal
-    import traceback
-    import warnings
-    from typing import Any
-
-    from eiv.extras import MissingExtraError, needs
-
     needs("The command line", "typer", "rich", "pyarrow", extra="cli")
     from eiv.cli import (  # noqa: F401  (each adds its command)
         compare,
@@ -31,9 +30,6 @@ try:
     from eiv.cli.app import app, complain, end_undisturbed, ending_signals, replace_unknown_characters, show_warning
     from eiv.cli.app import console as console
     from eiv.cli.app import errors as errors
-except KeyboardInterrupt:  # these imports take some tenths of a second, before any command has begun
-    sys.stderr.write("interrupted: nothing was written.\n")
-    raise SystemExit(130) from None
 except MissingExtraError as missing:
     sys.stderr.write(f"error: {missing}\n")
     raise SystemExit(2) from None

@@ -7,10 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 
 from eiv.cli.app import app, console, errors, printable, resumable, show_warning, small_table
+from eiv.cli.shared import (
+    Decimal,
+    Drop,
+    DropMissing,
+    Feature,
+    Groups,
+    Restart,
+    Separator,
+    SettingsOfModel,
+    TableFile,
+    Target,
+)
 from eiv.extras import needs
 from eiv.io.files import write_whole
 
@@ -33,8 +44,8 @@ _HEADINGS = {
 
 @app.command()
 def compare(  # noqa: PLR0913  (a command)
-    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
-    target: Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")] = None,
+    data: TableFile,
+    target: Target = None,
     x_err: Annotated[
         list[str] | None,
         typer.Option(metavar="COL=VALUE", help="The error of a column, in the forms that eiv fit takes."),
@@ -52,27 +63,24 @@ def compare(  # noqa: PLR0913  (a command)
     most_rows: Annotated[
         int | None, typer.Option(min=10, help="Compare on this many rows at most, chosen at random.")
     ] = None,
-    feature: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="Learn from these columns only; by default from all.")
+    feature: Feature = None,
+    drop: Drop = None,
+    groups: Groups = None,
+    recipe: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The values of eiv's settings that are not given, as in eiv fit.")
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option(metavar="COL", help="Leave a column out.")] = None,
-    groups: Annotated[
-        str | None, typer.Option(metavar="COL", help="Rows of one group are held out together; not a feature.")
+    likelihood: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How eiv takes labels to scatter, as in eiv fit.")
     ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Options from a file, the one that eiv fit reads.")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of EiVRegressor, such as epochs=200."),
-    ] = None,
-    drop_missing: Annotated[
-        bool | None, typer.Option("--drop-missing", help="Leave out rows that hold missing or infinite values.")
-    ] = None,
+    settings: SettingsOfModel = None,
+    drop_missing: DropMissing = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of folds and methods; 0 by default.")] = None,
-    separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    restart: Restart = False,
 ) -> None:
     """Compare eiv with what else one would try, in cross-validation on a table.
 
@@ -87,6 +95,8 @@ def compare(  # noqa: PLR0913  (a command)
         "feature": feature,
         "drop": drop,
         "groups": groups,
+        "recipe": recipe,
+        "likelihood": likelihood,
         "drop_missing": drop_missing,
         "seed": seed,
         "separator": separator,
@@ -138,24 +148,12 @@ def _task(table: TrainingTable, options: FitOptions, n_folds: int, most_rows: in
     return Task.of(
         table.X.iloc[rows],
         table.y[rows],
-        X_err=_plain_errors(table, rows),
+        X_err=table.x_err if table.X_err is None else table.X_err[rows],
         y_err=None if table.y_err is None else table.y_err[rows],
         groups=None if table.groups is None else table.groups[rows],
         n_folds=n_folds,
         seed=options.seed,
     )
-
-
-def _plain_errors(table: TrainingTable, rows: NDArray[np.intp]) -> Any:
-    """Errors as standard deviations, which is what all methods take."""
-    if isinstance(table.x_err, dict) or not (table.X_err is None or isinstance(table.X_err, np.ndarray)):
-        raise ValueError(
-            "`eiv compare` takes errors that are standard deviations: its other methods know no laws of errors such as "
-            "±0.7, and no limits of detection."
-        )
-    if table.X_err is None:
-        return 0.0 if table.x_err is None else table.x_err
-    return table.X_err[rows]
 
 
 def _arguments(options: FitOptions) -> dict[str, Any]:
@@ -174,6 +172,8 @@ def _show_table(data: Path, table: TrainingTable, task: Task) -> None:
     )
     if table.spec.is_exact:
         console.print("No errors of the inputs were given (--x-err), so they are taken as exact.")
+    if task.has_laws:
+        console.print("eiv takes the laws of the errors as they are, the others by mean and standard deviation.")
 
 
 def _write(found: Comparison, out: Path) -> None:

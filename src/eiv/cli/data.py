@@ -67,6 +67,12 @@ class TrainingTable:
         return X, self.y if self.y_unit is None else Quantity(self.y, self.y_unit)
 
     @property
+    def gaps(self) -> dict[str, int]:
+        """The number of missing readings, which the fit integrates over, of each feature with some."""
+        counts = self.X.isna().sum()
+        return {str(name): int(n) for name, n in counts.items() if n}
+
+    @property
     def spreads(self) -> dict[str, float]:
         """The standard deviation of each feature."""
         return _spreads(self.X, self.weights)
@@ -83,11 +89,7 @@ class TrainingTable:
 
         target = str(options.target)
         features, left_out = _features(source, options)
-        with about(source.path):
-            kept = ErrorSpec.parse(options.x_err_of_file, features, source.columns).terms
-            spec = ErrorSpec.parse(options.x_err, features, source.columns, kept)
-            known_error = None if options.y_err is None else ErrorTerm.of_labels(options.y_err, source.columns)
-        y_spec = None if known_error is None else ErrorSpec({target: known_error})
+        spec, y_spec = _stated(source, options, features)
         columns = (*spec.columns, *(y_spec.columns if y_spec else ()))
         others = [name for name in (options.groups, options.weights) if name is not None]
         rows = read_rows(source, (*features, target, *columns, *others))
@@ -103,13 +105,9 @@ class TrainingTable:
         counts = _weights(source, options, weights, good)
         n_weightless, good = int(good.sum()), good if counts is None else good & (counts > 0)
         n_weightless -= int(good.sum())
-        if good.sum() < 2:
-            raise TableError(f"{source.path}: there is one row to learn from, and a fit needs at least two.")
         X = pd.DataFrame({name: numbers[good] for name, (numbers, _) in readings.items()})
         y = known[good] if labels is None else labels.taken(good)
-        for name in (name for name in features if X[name].isna().all()):
-            raise TableError(f"{source.path}: column {name!r} holds no reading at all; leave it out with --drop.")
-        check_spread("X", (X.fillna(X.median()) if X.isna().any(axis=None) else X).to_numpy(), features)
+        _check_features(source, X)
         if labels is None:
             check_spread("y", y[:, None], None)
         of_rows = None if counts is None else counts[good]
@@ -142,6 +140,24 @@ class TrainingTable:
             units={name: source.units[name] for name in features if name in source.units},
             y_unit=source.units.get(target) if labels is None else None,
         )
+
+
+def _stated(source: Source, options: FitOptions, features: Sequence[str]) -> tuple[ErrorSpec, ErrorSpec | None]:
+    """The stated errors of the features, and of the target where there are some."""
+    with about(source.path):
+        kept = ErrorSpec.parse(options.x_err_of_file, features, source.columns).terms
+        spec = ErrorSpec.parse(options.x_err, features, source.columns, kept)
+        known = None if options.y_err is None else ErrorTerm.of_labels(options.y_err, source.columns)
+    return spec, None if known is None else ErrorSpec({str(options.target): known})
+
+
+def _check_features(source: Source, X: pd.DataFrame) -> None:
+    """Refuse rows that are too few, and columns without a reading or with values that leave no spread."""
+    if len(X) < 2:
+        raise TableError(f"{source.path}: there is one row to learn from, and a fit needs at least two.")
+    for name in (name for name in X if X[name].isna().all()):
+        raise TableError(f"{source.path}: column {name!r} holds no reading at all; leave it out with --drop.")
+    check_spread("X", (X.fillna(X.median()) if X.isna().any(axis=None) else X).to_numpy(), list(X))
 
 
 def _classes(rows: TableRows, target: str, options: FitOptions) -> Labels | None:

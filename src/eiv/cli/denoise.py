@@ -13,6 +13,18 @@ import typer
 from numpy.typing import NDArray
 
 from eiv.cli.app import app, check_output, console, counting, interruptible, printable, show_warning
+from eiv.cli.shared import (
+    Decimal,
+    ErrorOfLabels,
+    ErrorsOfRows,
+    LabelsOfRows,
+    Level,
+    ModelFile,
+    Prefix,
+    PriorOfRows,
+    Separator,
+    TableOut,
+)
 
 if TYPE_CHECKING:
     from eiv import TrueInputs
@@ -27,48 +39,24 @@ _ROWS = 500  # of which the draws are held at once
 
 @app.command()
 def denoise(  # noqa: PLR0913  (a command)
-    model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
+    model_file: ModelFile,
     data: Annotated[Path, typer.Argument(help="The readings: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="OUT", help="The table to write: .csv, .csv.gz, .parquet.")
-    ],
-    target: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="The column with the labels; by default that of the fit, where it is there."
-        ),
-    ] = None,
+    out: TableOut,
+    target: LabelsOfRows = None,
     without_labels: Annotated[
         bool, typer.Option("--without-labels", help="Go by the readings alone, even where the table has labels.")
     ] = False,
-    x_err: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL=VALUE",
-            help="The error of a column in these rows, in the same forms as in `eiv fit`; other columns keep theirs. "
-            "VALUE without a column holds for all columns.",
-        ),
-    ] = None,
-    y_err: Annotated[
-        str | None,
-        typer.Option(metavar="VALUE", help="The known error of labels in these rows, as for `eiv predict`."),
-    ] = None,
-    input_prior: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Where the true inputs of these rows lie, if they are of another population than the training rows: "
-            "normal or mixture, learned from the rows of DATA and their errors, or flat; by default as in the fit.",
-        ),
-    ] = None,
-    level: Annotated[float, typer.Option(help="Probability of the interval from low to high.")] = 0.95,
-    prefix: Annotated[str, typer.Option(help="A prefix for the names of the new columns.")] = "",
+    x_err: ErrorsOfRows = None,
+    y_err: ErrorOfLabels = None,
+    input_prior: PriorOfRows = None,
+    level: Level = 0.95,
+    prefix: Prefix = "",
     drop_missing: Annotated[
         bool,
         typer.Option("--drop-missing", help="Leave the new columns empty for rows with missing or infinite readings."),
     ] = False,
-    separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
 ) -> None:
     """Find the true values behind noisy readings, each with its uncertainty.

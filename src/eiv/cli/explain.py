@@ -14,6 +14,7 @@ from rich.bar import Bar
 from rich.table import Table
 
 from eiv.cli.app import app, check_output, console, interruptible, printable, show_warning
+from eiv.cli.shared import Decimal, ErrorOfLabels, ErrorsOfRows, ModelFile, Separator, TableFile
 from eiv.extras import needs
 from eiv.io.files import write_whole
 
@@ -32,27 +33,13 @@ _THETAS = 1600  # weight draws for the shares; with 100 the remainder scatters b
 
 @app.command()
 def explain(  # noqa: PLR0913  (a command)
-    model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
-    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
+    model_file: ModelFile,
+    data: TableFile,
     row: Annotated[
         int, typer.Option(metavar="N", help="The number of the row: 1 is the first one below the names of the columns.")
     ],
-    x_err: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL=VALUE",
-            help="The error of a column in this row, in the forms of `eiv fit`; other columns keep theirs. VALUE "
-            "without a column holds for all columns.",
-        ),
-    ] = None,
-    y_err: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VALUE",
-            help="The known error of a label in this row: a number in the target's unit, 5%sd of the spread of the "
-            "training labels, or the name of a column; by default as in the fit, where the table has what it needs.",
-        ),
-    ] = None,
+    x_err: ErrorsOfRows = None,
+    y_err: ErrorOfLabels = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="PICTURE", help="The budget as a picture: .png, .svg, .pdf.")
     ] = None,
@@ -65,8 +52,8 @@ def explain(  # noqa: PLR0913  (a command)
         ),
     ] = None,
     level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
-    separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
     force: Annotated[bool, typer.Option("--force", help="Replace PICTURE and FILE if they exist.")] = False,
 ) -> None:
     """Show where the uncertainty of the prediction for one row comes from: its uncertainty budget.

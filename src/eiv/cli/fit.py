@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from eiv.cli.app import app, check_output, console, errors, interruptible, printable
+from eiv.cli.shared import Decimal, Drop, DropMissing, Feature, Groups, Separator, SettingsOfModel, TableFile, Target
 from eiv.io.files import digest_of
 
 if TYPE_CHECKING:
@@ -25,12 +27,13 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 100  # the most features that are listed, and the most other columns
 _LEAST_HELD_OUT = 5  # the fewest held-out rows that are scored
 _ROWS_OF_CLASS = 2  # that a classifier needs of each
+_PATIENCE = 30.0  # seconds, after which a fit without a bar says how long it will take
 
 
 @app.command()
 def fit(  # noqa: PLR0913  (a command)
-    data: Annotated[Path, typer.Argument(help="The table: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
-    target: Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")] = None,
+    data: TableFile,
+    target: Target = None,
     classes: Annotated[
         bool | None,
         typer.Option(
@@ -57,13 +60,9 @@ def fit(  # noqa: PLR0913  (a command)
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="MODEL", help="The model file to write.")] = None,
-    feature: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="Learn from these columns only; by default from all.")
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option(metavar="COL", help="Leave a column out.")] = None,
-    groups: Annotated[
-        str | None, typer.Option(metavar="COL", help="Rows of one group are held out together; not a feature.")
-    ] = None,
+    feature: Feature = None,
+    drop: Drop = None,
+    groups: Groups = None,
     weights: Annotated[
         str | None,
         typer.Option(
@@ -92,10 +91,7 @@ def fit(  # noqa: PLR0913  (a command)
             metavar="FILE.toml", help="Options from a file, such as target = 'mass'; its table settings acts as --set."
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of EiVRegressor, such as epochs=200."),
-    ] = None,
+    settings: SettingsOfModel = None,
     holdout: Annotated[
         float | None, typer.Option(metavar="SHARE", help="Rows held out for the scores; 0 for none; 0.2 by default.")
     ] = None,
@@ -107,12 +103,10 @@ def fit(  # noqa: PLR0913  (a command)
             show_default=False,
         ),
     ] = None,
-    drop_missing: Annotated[
-        bool | None, typer.Option("--drop-missing", help="Leave out rows that hold missing or infinite values.")
-    ] = None,
+    drop_missing: DropMissing = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of hold-out and networks; 0 by default.")] = None,
-    separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
     force: Annotated[bool, typer.Option("--force", help="Replace MODEL if it exists.")] = False,
 ) -> None:
     """Fit a model to a table whose columns carry errors.
@@ -237,9 +231,16 @@ def _fitted(
     columns = (TextColumn("learning"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("learning", total=1.0)
+        started, told = time.monotonic(), errors.is_terminal
 
         def on_progress(share: float) -> None:
+            nonlocal told
             bar.update(task, completed=share)
+            passed = time.monotonic() - started
+            if not told and 0 < share < 1 and passed > _PATIENCE:
+                left = timedelta(seconds=round(passed / share - passed))
+                console.print(f"Learning: {100 * share:.2g} % done after {passed:.0f} s, about {left} h to go.")
+                told = True
 
         models = fit_splits(
             model, *table.carried, splits, table.X_err, table.y_err, table.weights, on_progress=on_progress
@@ -279,10 +280,14 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
     shown = Table(title=f"{printable(data)}: {printable(n_rows)}", title_justify="left")
     for heading in ("column", "taken as", "error", "spread"):
         shown.add_column(heading, overflow="fold")
-    spreads = table.spreads
+    spreads, gaps = table.spreads, table.gaps
     for name, term in itertools.islice(table.spec.terms.items(), _MOST_SHOWN):
-        words = f"{term}; {_below(table.below[name])}" if name in table.below else str(term)
-        shown.add_row(printable(name), "feature", printable(words), f"{spreads[name]:.4g}")
+        words = [str(term)]
+        if name in table.below:
+            words.append(f"{_readings(table.below[name])} below a limit, anywhere from 0 to it")
+        if name in gaps:
+            words.append(f"{_readings(gaps[name])} missing, integrated over")
+        shown.add_row(printable(name), "feature", printable("; ".join(words)), f"{spreads[name]:.4g}")
     _add_rest(shown, "features", len(spreads))
     for name, why in itertools.islice(table.left_out.items(), _MOST_SHOWN):
         known = of_target = ""
@@ -296,8 +301,8 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
         console.print("No errors of the inputs were given (--x-err), so they are taken as exact.")
 
 
-def _below(n: int) -> str:
-    return f"{n:,} {'reading' if n == 1 else 'readings'} below a limit, anywhere from 0 to it"
+def _readings(n: int) -> str:
+    return f"{n:,} {'reading' if n == 1 else 'readings'}"
 
 
 def _add_rest(shown: Table, what: str, n: int) -> None:

@@ -13,6 +13,17 @@ import typer
 from numpy.typing import NDArray
 
 from eiv.cli.app import app, check_output, console, counting, interruptible, printable, show_warning
+from eiv.cli.shared import (
+    Decimal,
+    ErrorOfLabels,
+    ErrorsOfRows,
+    Level,
+    ModelFile,
+    Prefix,
+    PriorOfRows,
+    Separator,
+    TableOut,
+)
 
 if TYPE_CHECKING:
     from eiv import ClassPrediction, Prediction
@@ -25,47 +36,23 @@ _OF_ROWS = ("likeness", "unlike")
 
 @app.command()
 def predict(  # noqa: PLR0913  (a command)
-    model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
+    model_file: ModelFile,
     data: Annotated[Path, typer.Argument(help="The new rows: CSV, Parquet, Excel (.xlsx), FITS, ECSV or VOTable.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="OUT", help="The table to write: .csv, .csv.gz, .parquet.")
-    ],
-    x_err: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL=VALUE",
-            help="The error of a column in these rows, in the same forms as in `eiv fit`; other columns keep theirs. "
-            "VALUE without a column holds for all columns.",
-        ),
-    ] = None,
-    y_err: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VALUE",
-            help="The known error of labels in these rows: a number in the target's unit, 5%sd of the spread of the "
-            "training labels, or the name of a column; by default as in the fit, where the table has what it needs. "
-            "noise and total include it.",
-        ),
-    ] = None,
-    input_prior: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Where the true inputs of these rows lie, if they are of another population than the training rows: "
-            "normal or mixture, learned from the rows of DATA and their errors, or flat; by default as in the fit.",
-        ),
-    ] = None,
-    level: Annotated[float, typer.Option(help="Probability of the interval from low to high.")] = 0.95,
+    out: TableOut,
+    x_err: ErrorsOfRows = None,
+    y_err: ErrorOfLabels = None,
+    input_prior: PriorOfRows = None,
+    level: Level = 0.95,
     of: Annotated[
         str, typer.Option(help="What low and high enclose: function, the curve at the true input; label, a measured y.")
     ] = "function",
-    prefix: Annotated[str, typer.Option(help="A prefix for the names of the new columns.")] = "",
+    prefix: Prefix = "",
     drop_missing: Annotated[
         bool,
         typer.Option("--drop-missing", help="Leave the predictions empty for rows with missing or infinite values."),
     ] = False,
-    separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
     escape_formulas: Annotated[
         bool,
         typer.Option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,13 +13,14 @@ import numpy as np
 import typer
 
 from eiv.cli.app import app, check_output, console, errors, interruptible, printable, show_warning
+from eiv.cli.shared import Decimal, DropIncomplete, ErrorOfLabels, ErrorsOfRows, LabelsOfRows, Separator
 from eiv.extras import needs
 from eiv.io.files import check_links, digest_of, no_links
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from eiv import FittedModel
+    from eiv import FittedModel, Sensitivity
     from eiv.cli.modeltable import ModelTable
     from eiv.report import Sample
 
@@ -45,34 +46,20 @@ def report(  # noqa: PLR0913  (a command)
             "where it ends in .md.",
         ),
     ] = None,
-    x_err: Annotated[
-        list[str] | None,
+    x_err: ErrorsOfRows = None,
+    y_err: ErrorOfLabels = None,
+    target: LabelsOfRows = None,
+    drop_missing: DropIncomplete = False,
+    sensitivity: Annotated[
+        bool,
         typer.Option(
-            metavar="COL=VALUE",
-            help="The error of a column in the rows of DATA, in the same forms as in `eiv fit`; other columns keep "
-            "theirs. VALUE without a column holds for all columns.",
+            "--sensitivity",
+            help="Add what errors of other sizes and laws would do: the model is fitted anew, as `eiv sensitivity` "
+            "does, which takes minutes.",
         ),
-    ] = None,
-    y_err: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VALUE",
-            help="The known error of labels in the rows of DATA, in the same forms as in `eiv fit`; by default as in "
-            "the fit, where DATA has what it needs.",
-        ),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL",
-            help="The column of DATA with labels, that is measured values; by default the model's target.",
-        ),
-    ] = None,
-    drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Leave out rows whose inputs are missing or infinite.")
     ] = False,
-    separator: Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")] = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
     force: Annotated[bool, typer.Option("--force", help="Replace PAGE if it exists.")] = False,
 ) -> None:
     """Write a self-contained page on a model, or make the page of a reproduction or a study again.
@@ -88,7 +75,7 @@ def report(  # noqa: PLR0913  (a command)
             raise ValueError(f"{page}: the page of a model can be written as {' or '.join(_ENDINGS)}.")
         check_output(page, force, subject, *([] if data is None else [data]))
         with interruptible(page, force):
-            _of_model(subject, page, _Given(data, x_err, y_err, target, drop_missing, separator, decimal))
+            _of_model(subject, page, _Given(data, x_err, y_err, target, drop_missing, sensitivity, separator, decimal))
     elif subject.is_dir():
         if data is not None:
             raise ValueError(f"{subject} is a folder of results, for which no table can be given.")
@@ -273,12 +260,14 @@ class _Given:
     y_err: str | None
     target: str | None
     drop_missing: bool
+    sensitivity: bool
     separator: str | None
     decimal: str | None
 
     def check_that_none_needs_a_table(self, model_file: Path) -> None:
         """Raise a ValueError where an option speaks of a table that is not given."""
-        options = {"--x-err": self.x_err, "--y-err": self.y_err, "--target": self.target}
+        options: dict[str, object] = {"--x-err": self.x_err, "--y-err": self.y_err, "--target": self.target}
+        options["--sensitivity"] = self.sensitivity
         for name, value in options.items():
             if value:
                 raise ValueError(f"{name} needs a table; give one after {model_file}.")
@@ -311,10 +300,29 @@ def _of_model(model_file: Path, page: Path, given: _Given) -> None:
     if sample is not None:
         lines.append(("table", _with_digest(sample.name, sample.digest)))
     with errors.status("predicting") as status, np.errstate(over="ignore", invalid="ignore"):
-        write_model_page(page, model, header, sample, lines, status.update)
+        found = _sensitivity(model_file, model, sample, status.update) if given.sensitivity else None
+        write_model_page(page, model, header, sample, lines, status.update, found)
     if sample is not None:
         n_read, used = sample.n_rows + sample.n_left_out, f"{len(sample):,} evaluated"
         console.print(printable(rows_in_words(table.source, n_read, used, sample.n_left_out)), highlight=False)
+
+
+def _sensitivity(
+    model_file: Path, model: FittedModel, sample: Sample | None, on_step: Callable[[str], None]
+) -> Sensitivity:
+    """What errors of other sizes and laws would do, on the rows with labels."""
+    from eiv import sensitivity  # noqa: PLC0415
+
+    if model.has_classes:
+        raise ValueError(f"--sensitivity: {model_file} predicts classes; it is for models of numbers.")
+    if sample is None or sample.y is None:
+        raise ValueError("--sensitivity needs a table with labels.")
+    some = sample.take(np.flatnonzero(np.isfinite(sample.y).all(1)))
+
+    def on_progress(share: float) -> None:
+        on_step(f"fitting with errors of other sizes and laws, {100 * share:.0f} %")
+
+    return sensitivity(model, some.X, some.y, some.X_err, some.y_err, on_progress=on_progress)
 
 
 def _with_digest(name: str, digest: str) -> str:

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from eiv.cli.app import app, check_seed, console, errors, printable, resumable
+from eiv.cli.shared import Device, Folder, Restart
 from eiv.extras import needs
 
 
@@ -21,12 +22,10 @@ def reproduce(
     ] = "quick",
     only: Annotated[str, typer.Option(metavar="NAME,...", help="These data sets only.")] = "",
     networks: Annotated[int | None, typer.Option(help="Networks per data set and method.")] = None,
-    device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
-    out: Annotated[Path, typer.Option(help="Folder for the results; a killed run continues there.")] = Path(
-        "reproduction"
-    ),
+    device: Device = "auto",
+    out: Folder = Path("reproduction"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of data, splits and networks.")] = 0,
-    restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
+    restart: Restart = False,
 ) -> None:
     """Repeat the paper's results: train, evaluate, draw all figures, and check every claim."""
     needs("eiv reproduce", "jinja2", "matplotlib", extra="report")

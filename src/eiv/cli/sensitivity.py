@@ -1,4 +1,4 @@
-"""`eiv sensitivity`: what would follow if the errors of the inputs were of another size."""
+"""`eiv sensitivity`: what would follow if the errors of the inputs were of another size, or had another law."""
 
 from __future__ import annotations
 
@@ -8,49 +8,47 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eiv.cli.app import app, check_output, console, errors, interruptible, printable, show_warning, small_table
+from eiv.cli.shared import DropIncomplete, ErrorsOfRows, LabelsOfRows, ModelFile
 from eiv.extras import needs
 
 if TYPE_CHECKING:
     from eiv import Sensitivity
 
+_FITTING = "fitting with errors of other sizes and laws"
 _KINDS = (".png", ".svg", ".pdf", ".csv")
 
 
 @app.command()
 def sensitivity(
-    model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as `eiv fit` writes it.")],
+    model_file: ModelFile,
     data: Annotated[Path, typer.Argument(help="The table with labels, such as that of the fit: CSV, Parquet, Excel.")],
     factors: Annotated[
-        str, typer.Option(metavar="F,...", help="What the errors are multiplied by, separated by commas.")
-    ] = "0.5,0.71,1.41,2",
-    x_err: Annotated[
-        list[str] | None,
+        str,
         typer.Option(
-            metavar="COL=VALUE", help="The error of a column, in the forms of `eiv fit`; other columns keep theirs."
+            metavar="F,...",
+            help="What the errors are multiplied by, or laws that they have instead at the stated size: normal, "
+            "rectangular, triangular, student_t. Separated by commas.",
         ),
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="COL", help="The column with labels; by default the model's target.")
-    ] = None,
+    ] = "0.5,0.71,1.41,2,rectangular,student_t",
+    x_err: ErrorsOfRows = None,
+    target: LabelsOfRows = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="A picture (.png, .svg, .pdf) or the table (.csv)."),
     ] = None,
-    drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Leave out rows whose inputs are missing or infinite.")
-    ] = False,
+    drop_missing: DropIncomplete = False,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
-    """Show how predictions, uncertainty, coverage and density of labels move with the size of the errors.
+    """Show how predictions, uncertainty, coverage and density of labels move with the size and law of the errors.
 
-    The model is fitted anew for each factor, on four fifths of the rows; the others judge it.
+    The model is fitted anew for each factor and law, on four fifths of the rows; the others judge it.
     """
     with interruptible(out, force):
         from eiv import sensitivity as measure  # noqa: PLC0415  (slow to import)
         from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
         from eiv.io.tables import open_table  # noqa: PLC0415
 
-        tried = _numbers(factors)
+        tried = _factors(factors)
         if out is not None:
             if out.suffix.lower() not in _KINDS:
                 raise ValueError(f"{out}: it can be written as {', '.join(_KINDS)}; choose one of these endings.")
@@ -66,8 +64,14 @@ def sensitivity(
             show_warning(table.label_errors.left_out)
         sample = table.sample(drop_missing)
         assert sample.y is not None
-        with errors.status("fitting with errors of other sizes"):
-            found = measure(table.model, sample.X, sample.y, sample.X_err, sample.y_err, factors=tried)
+        with errors.status(_FITTING) as status:
+
+            def on_progress(share: float) -> None:
+                status.update(f"{_FITTING}, {100 * share:.0f} %")
+
+            found = measure(
+                *(table.model, sample.X, sample.y, sample.X_err, sample.y_err), factors=tried, on_progress=on_progress
+            )
         if out is not None:
             _write(found, out)
         _show(found)
@@ -75,14 +79,20 @@ def sensitivity(
             console.print(f"Written: {printable(out)}", highlight=False)
 
 
-def _numbers(text: str) -> list[float]:
-    try:
-        found = [float(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        found = []
+def _factors(text: str) -> list[float | str]:
+    """Numbers, and the names of laws."""
+    found = [float(part) if _is_number(part) else part for part in map(str.strip, text.split(",")) if part]
     if not found:
-        raise ValueError(f"--factors must be numbers separated by commas, such as 0.5,2, got {text!r}.")
+        raise ValueError(f"--factors must be numbers or laws separated by commas, such as 0.5,2, got {text!r}.")
     return found
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _write(found: Sensitivity, out: Path) -> None:
@@ -97,12 +107,12 @@ def _write(found: Sensitivity, out: Path) -> None:
 
 def _show(found: Sensitivity) -> None:
     headings = ["change\nin u", "u /\nas stated", "labels\ninside", "density,\nnats", "its\nerror"]
-    title = f"On {found.n_held_out} rows held out, by what the errors are multiplied by"
-    shown = small_table(title, ["errors of"], ["\nfactor", *headings])
+    title = f"On {found.n_held_out} rows held out, by what the errors are multiplied by, or their law"
+    shown = small_table(title, ["errors of"], ["\nfactor\nor law", *headings])
     for column in found.columns:
-        for row in found.of(column):
+        for row in [*found.of(column), *found.laws_of(column)]:
             numbers = (row.moved, row.u_ratio, row.coverage, row.density_gain, row.density_error)
-            shown.add_row(printable(column), f"{row.factor:g}", *(f"{value:.3f}" for value in numbers))
+            shown.add_row(printable(column), row.change, *(f"{value:.3f}" for value in numbers))
     console.print(shown)
     for words in found.words():
         console.print(printable(words), highlight=False)

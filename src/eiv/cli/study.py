@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eiv.cli.app import Commands, app, check_seed, console, errors, printable, resumable, small_table
+from eiv.cli.shared import Device, Folder, Problems, Realisations, Restart
 from eiv.extras import needs
 
 if TYPE_CHECKING:
@@ -51,12 +52,12 @@ def _studies() -> None:
 
 @study.command()
 def coverage(
-    out: Annotated[Path, typer.Option(help="Folder for the results; a killed run continues there.")] = Path("study"),
-    realisations: Annotated[int, typer.Option(min=1, help="Data sets to draw per problem.")] = 10,
+    out: Folder = Path("study"),
+    realisations: Realisations = 10,
     networks: Annotated[int, typer.Option(min=1, help="Networks per data set.")] = 5,
     methods: Annotated[str, typer.Option(metavar="NAME;...", help="These methods only, separated by semicolons.")] = "",
-    problems: Annotated[str, typer.Option(metavar="NAME,...", help="These problems only.")] = "",
-    device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
+    problems: Problems = "",
+    device: Device = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Seed of data and networks.")] = 0,
     restart: Annotated[
         bool,
@@ -86,9 +87,7 @@ def coverage(
 
 @study.command()
 def posteriors(  # noqa: PLR0913  (a command)
-    out: Annotated[Path, typer.Option(help="Folder for the results; a killed run continues there.")] = Path(
-        "posteriors"
-    ),
+    out: Folder = Path("posteriors"),
     data_sets: Annotated[str, typer.Option(metavar="NAME,...", help="These data sets only.")] = "",
     families: Annotated[str, typer.Option(metavar="NAME,...", help="These families only.")] = "",
     networks: Annotated[int, typer.Option(min=1, help="Networks per data set, method and family.")] = 10,
@@ -96,12 +95,12 @@ def posteriors(  # noqa: PLR0913  (a command)
         int | None, typer.Option(min=1, help="Ensembles of five networks each; by default as many as networks.")
     ] = None,
     epochs_share: Annotated[float, typer.Option(help="Train this share of the paper's epochs, for a trial.")] = 1.0,
-    device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
+    device: Device = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Seed of data, splits and networks.")] = 0,
     times: Annotated[
         bool, typer.Option("--times/--no-times", help="Run one unit after the other, to measure times; or in parallel.")
     ] = True,
-    restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
+    restart: Restart = False,
 ) -> None:
     """All families of weight posteriors, EiV and non-EiV, on ten data sets: coverage, scores and times."""
     needs("eiv study", "jinja2", "matplotlib", extra="report")
@@ -127,7 +126,7 @@ def posteriors(  # noqa: PLR0913  (a command)
 
 @study.command()
 def tables(
-    out: Annotated[Path, typer.Option(help="Folder for the results; a killed run continues there.")] = Path("tables"),
+    out: Folder = Path("tables"),
     seeds: Annotated[
         str, typer.Option(metavar="A:B", help="Random problems from seed A up to B - 1; below 1000 for development.")
     ] = "1100:1200",
@@ -135,8 +134,8 @@ def tables(
     real: Annotated[bool, typer.Option("--real/--no-real", help="Whether to run real tables.")] = True,
     random: Annotated[bool, typer.Option("--random/--no-random", help="Whether to run random problems.")] = True,
     most_rows: Annotated[int | None, typer.Option(min=20, help="The most rows to train with, for a trial.")] = None,
-    device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
-    restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
+    device: Device = "auto",
+    restart: Restart = False,
 ) -> None:
     """Single fits on random problems and real tables, by eiv and by other common methods."""
     needs("eiv study", "jinja2", "matplotlib", extra="report")
@@ -161,13 +160,13 @@ def tables(
 
 @study.command("errors")
 def wrong_errors(
-    out: Annotated[Path, typer.Option(help="Folder for the results; a killed run continues there.")] = Path("errors"),
-    realisations: Annotated[int, typer.Option(min=1, help="Data sets to draw per problem.")] = 2,
+    out: Folder = Path("errors"),
+    realisations: Realisations = 2,
     rows: Annotated[int, typer.Option(min=50, help="Rows of each data set.")] = 300,
-    problems: Annotated[str, typer.Option(metavar="NAME,...", help="These problems only.")] = "",
-    device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
+    problems: Problems = "",
+    device: Device = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Seed of data and networks.")] = 0,
-    restart: Annotated[bool, typer.Option("--restart", help="Replace results of other settings.")] = False,
+    restart: Restart = False,
 ) -> None:
     """What errors of X of the wrong size cost on the simulated sets, and what learning their size gives back."""
     needs("eiv study", "jinja2", "matplotlib", extra="report")

@@ -30,7 +30,8 @@ def compare(  # noqa: PLR0913  (a front door)
     Args:
         X: `rows x n_x`, the measured inputs.
         y: `rows`, the measured outputs.
-        X_err: the errors of X, in the forms that `EiVRegressor.fit` takes; None for exact inputs.
+        X_err: the errors of X, in the forms that `EiVRegressor.fit` takes; None for exact inputs. `EiVRegressor` takes
+            laws of errors as they are; all other methods know each by its mean and standard deviation only.
         y_err: known errors of y, one number or `rows`.
         methods: some names of `eiv.comparison.METHODS`; by default all. Those whose package is missing, or that the
             table does not suit, are skipped, and `Comparison.skipped` says why.
@@ -54,7 +55,7 @@ def compare(  # noqa: PLR0913  (a front door)
 
     """
     task = Task.of(X, y, X_err=X_err, y_err=y_err, groups=groups, n_folds=n_folds, seed=random_state)
-    names, skipped = chosen_methods(methods, task.X.shape[1], task.y_err is not None)
+    names, skipped = chosen_methods(methods, task.X.shape[1], task.y_err is not None, task.has_gaps)
     done, folds = 0, {}
     for name in names:
         found = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,9 @@ from sklearn.model_selection import GroupKFold, KFold
 
 from eiv.comparison.methods import METHODS
 from eiv.inputs.errors import standard_deviations
-from eiv.inputs.stated import stated_errors
+from eiv.inputs.mixed import Errors, MixedErrors
+from eiv.inputs.sizes import EstimatedError
+from eiv.inputs.stated import Readings
 from eiv.training import TrainingDivergedError
 from eiv.validation import check, check_same_rows, check_y_err, integer
 
@@ -30,7 +32,7 @@ class Task:
     Attributes:
         X: `rows x n_x`, an array or a pandas table.
         y: `rows`.
-        errors: those of X, `(1 or rows) x n_x` or `(1 or rows) x n_x x n_x`.
+        errors: those of X, `(1 or rows) x n_x` or `(1 or rows) x n_x x n_x`, or with a law for each column.
         y_err: `rows`, known errors of y, or None.
         folds: the test rows of each fold.
         groups: `rows`, the number of each row's group; None where each row is its own.
@@ -44,7 +46,7 @@ class Task:
 
     X: Any
     y: Array
-    errors: Array
+    errors: Errors
     y_err: Array | None
     folds: tuple[NDArray[np.intp], ...]
     groups: NDArray[np.intp] | None
@@ -69,31 +71,53 @@ class Task:
         check_same_rows(X=table, y=labels)
         names = [str(name) for name in table.columns] if hasattr(table, "columns") else None
         x = np.asarray(table, dtype=float)
-        errors = stated_errors("X_err", 0.0 if X_err is None else X_err, x, names, by_row=True)
+        if isinstance(X_err, EstimatedError):
+            raise ValueError(f"X_err must be errors of a known size, got {X_err}.")
+        readings = Readings.of("X_err", 0.0 if X_err is None else X_err, x, names, by_row=True)
+        if readings.x is not x:  # below a limit of detection
+            table = readings.x if names is None else _like(table, readings.x)
         known = None if y_err is None else check_y_err(y_err, (len(labels), 1))[:, 0]
         of_rows = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
         n_units = len(labels) if of_rows is None else int(of_rows.max()) + 1
         check("n_folds", n_folds, integer(2, n_units))
         kind = KFold if of_rows is None else GroupKFold
         splits = kind(n_folds, shuffle=True, random_state=seed).split(labels, groups=of_rows)
-        return cls(table, labels, errors, known, tuple(test for _, test in splits), of_rows)
+        return cls(table, labels, readings.errors, known, tuple(test for _, test in splits), of_rows)
 
     @property
     def error_sizes(self) -> Array | None:
         """The size of each row's error, in spreads of the columns: `rows`; None where all rows have the same."""
         if len(self.errors) == 1:
             return None
-        spreads = np.asarray(self.X, dtype=float).std(0)
+        spreads = np.nanstd(np.asarray(self.X, dtype=float), axis=0)
         shares = standard_deviations(self.errors) / np.where(spreads > 0, spreads, 1.0)
         return np.asarray(np.sqrt(np.mean(shares**2, axis=1)))
+
+    @property
+    def has_laws(self) -> bool:
+        """Whether the error of some column has a law that is not normal."""
+        return isinstance(self.errors, MixedErrors)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether readings are missing."""
+        return bool(np.isnan(np.asarray(self.X, dtype=float)).any())
+
+    @property
+    def without_laws(self) -> Task:
+        """The same for methods that know standard deviations only: each law by its mean and standard deviation."""
+        if not isinstance(self.errors, MixedErrors):
+            return self
+        return replace(self, X=self.X + np.broadcast_to(self.errors.mean, self.X.shape), errors=self.errors.std)
 
     def rows(self, chosen: NDArray[np.intp]) -> tuple[Any, Any, Array, Array | None]:
         """X, its errors in a form for `fit`, y and its errors, for some rows."""
         X = self.X.iloc[chosen] if hasattr(self.X, "iloc") else self.X[chosen]
-        if len(self.errors) > 1:
-            errors = self.errors[chosen]
-        else:
-            errors = self.errors if self.errors.ndim == 3 else self.errors[0]
+        errors: Any = self.errors
+        if len(errors) > 1:
+            errors = errors[chosen]
+        elif isinstance(errors, np.ndarray) and errors.ndim == 2:
+            errors = errors[0]
         return X, errors, self.y[chosen], None if self.y_err is None else self.y_err[chosen]
 
 
@@ -148,6 +172,7 @@ def run_fold(method: str, task: Task, fold: int, *, seed: int = 0, settings: Map
 
     """
     test = task.folds[fold]
+    task = task if METHODS[method].knows_laws else task.without_laws
     X, X_err, y, y_err = task.rows(np.setdiff1d(np.arange(len(task.y)), test))
     new, new_err, _, new_y_err = task.rows(test)
     started = time.process_time()
@@ -163,3 +188,10 @@ def run_fold(method: str, task: Task, fold: int, *, seed: int = 0, settings: Map
     notes = {each.category: str(each.message) for each in caught if each.category.__module__.startswith("eiv.")}
     seconds = time.process_time() - started
     return Fold(test, p.mean, p.total, low, high, seconds, notes=tuple(notes.values()))
+
+
+def _like(table: Any, values: Array) -> Any:
+    """Other values in a pandas table with the same labels."""
+    import pandas as pd  # noqa: PLC0415  (slow to import)
+
+    return pd.DataFrame(values, table.index, table.columns)

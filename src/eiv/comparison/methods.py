@@ -36,6 +36,7 @@ class Method:
         package: the optional package that it needs, or None.
         extra: the extra of eiv that installs the package.
         of_one_column: whether X must have one column, and the errors of y must be known.
+        knows_laws: whether it takes laws of the errors as they are, and may integrate over missing readings.
 
     Examples:
         >>> METHODS["simex_plane"].make(0, {})
@@ -49,8 +50,9 @@ class Method:
     package: str | None = None
     extra: str = ""
     of_one_column: bool = False
+    knows_laws: bool = False
 
-    def refusal(self, n_features: int, has_y_err: bool) -> str:
+    def refusal(self, n_features: int, has_y_err: bool, has_gaps: bool) -> str:
         """Why the method cannot be run on a table; empty where it can."""
         if self.package is not None and not is_installed(self.package):
             return f'{self.package} is not installed: pip install "eiv[{self.extra}]"'
@@ -58,11 +60,18 @@ class Method:
             return f"it takes one column, and the table has {n_features}"
         if self.of_one_column and not has_y_err:
             return "it needs the errors of y"
+        if has_gaps and not self.knows_laws:
+            return "it takes no missing readings"
         return ""
 
 
 METHODS: dict[str, Method] = {
-    OURS: Method("eiv", lambda seed, settings: EiVRegressor(**{"random_state": seed} | dict(settings)), gives_f=True),
+    OURS: Method(
+        "eiv",
+        lambda seed, settings: EiVRegressor(**{"random_state": seed} | dict(settings)),
+        gives_f=True,
+        knows_laws=True,
+    ),
     "least_squares": Method("least squares (errors ignored)", lambda seed, _: LeastSquares()),
     "gaussian_process": Method("Gaussian process (errors ignored)", lambda seed, _: GaussianProcess(random_state=seed)),
     "boosted_trees": Method("boosted trees (errors as columns)", lambda seed, _: BoostedTrees(random_state=seed)),
@@ -90,7 +99,7 @@ METHODS: dict[str, Method] = {
 
 
 def chosen_methods(
-    methods: Sequence[str] | None, n_features: int, has_y_err: bool
+    methods: Sequence[str] | None, n_features: int, has_y_err: bool, has_gaps: bool = False
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """The names of the methods to run on a table, and of those that cannot be run with the reason.
 
@@ -98,6 +107,7 @@ def chosen_methods(
         methods: some of `METHODS`; None for all.
         n_features: n_x.
         has_y_err: whether the errors of y are known.
+        has_gaps: whether readings of X are missing.
 
     Returns:
         The two.
@@ -109,7 +119,7 @@ def chosen_methods(
     """
     names = tuple(METHODS) if methods is None else tuple(dict.fromkeys(methods))
     check_among("methods", names, METHODS)
-    refused = {name: METHODS[name].refusal(n_features, has_y_err) for name in names}
+    refused = {name: METHODS[name].refusal(n_features, has_y_err, has_gaps) for name in names}
     runs = tuple(name for name in names if not refused[name])
     if not runs:
         raise ValueError(f"methods: none can be run. {'; '.join(f'{n}: {why}' for n, why in refused.items())}.")

@@ -27,32 +27,25 @@ from eiv.inputs.rounding import warn_of_rounding
 from eiv.inputs.stated import Readings, refuse_for_berkson
 from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
-from eiv.model import FittedModel, Names, zetas_per_block
+from eiv.model import FittedModel, Names
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import TrueInputs
+from eiv.prediction.sampling import zetas_per_block
 from eiv.scaling import mean_and_spread
-from eiv.training.fitting import (
-    Spec,
-    Table,
-    device_of,
-    family_of,
-    input_prior_of,
-    likelihood_of,
-    new_likelihood,
-    scalers_of,
-)
-from eiv.training.settings import DTYPES, SETTINGS, Settings, check_kind, settings_for
+from eiv.training.fitting import Spec, Table, scalers_of
+from eiv.training.making import device_of, family_of, input_prior_of, likelihood_of, new_likelihood
+from eiv.training.settings import DTYPES, SETTINGS, Arguments, Settings, check_kind, settings_for
 
 __all__ = ["EiVEstimator"]
 
 Array = NDArray[np.float64]
 
 
-class EiVEstimator(BaseEstimator):  # type: ignore[misc]
+class EiVEstimator(BaseEstimator, Arguments):  # type: ignore[misc]
     """A model of one table whose inputs carry error bars, whatever its labels are: the base of the estimators.
 
-    The arguments of the constructor are those of each estimator. What the fit found is `model_`, and the other
-    attributes are parts of it.
+    The arguments of the constructor are the settings, as fields of a dataclass, and `x_err`. What the fit found is
+    `model_`, and the other attributes are parts of it.
 
     Examples:
         >>> from eiv import EiVRegressor

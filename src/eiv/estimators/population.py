@@ -12,7 +12,7 @@ from eiv import validation as v
 from eiv.inputs import InputPrior
 from eiv.model import FittedModel
 from eiv.prediction import ClassPrediction, Prediction, UnlikeRowsWarning
-from eiv.training.fitting import input_prior_of
+from eiv.training.making import input_prior_of
 from eiv.training.settings import SETTINGS
 
 Population = Literal["flat"] | InputPrior | None

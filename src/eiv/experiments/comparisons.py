@@ -63,7 +63,7 @@ class CompareUnit:
         task = self.task
         digest = hashlib.sha256()
         for values in (np.asarray(task.X, dtype=float), task.errors, task.y, task.y_err, *task.folds):
-            digest.update(b"" if values is None else np.ascontiguousarray(values).tobytes())
+            digest.update(b"" if values is None else values.tobytes())
         arguments = self.arguments if self.method == "eiv" else {}
         return {"table": digest.hexdigest(), "seed": self.seed, "arguments": {k: str(v) for k, v in arguments.items()}}
 
@@ -112,7 +112,7 @@ def resumed_comparison(
         Comparison(rows=20, methods=1, best='least_squares')
 
     """
-    names, skipped = chosen_methods(methods, task.X.shape[1], task.y_err is not None)
+    names, skipped = chosen_methods(methods, task.X.shape[1], task.y_err is not None, task.has_gaps)
     of_folds = range(len(task.folds))
     units = {name: [CompareUnit(task, name, fold, seed, arguments or {}) for fold in of_folds] for name in names}
     in_order = [unit for each in units.values() for unit in each]

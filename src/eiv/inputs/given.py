@@ -16,7 +16,7 @@ from eiv.inputs.parts import Parts
 from eiv.inputs.priors import FlatPrior, InputPrior, NormalPrior
 from eiv.inputs.zeta import ZetaMixture, ZetaPosterior, square_root
 
-__all__ = ["zeta_given"]
+__all__ = ["log_density_of_readings", "zeta_given"]
 
 MOST_PARTS = 32
 """The most components of a posterior under laws of errors; the rest of them become one with their moments."""
@@ -80,10 +80,7 @@ def zeta_given(prior: InputPrior, x: Tensor, errors: np.ndarray | MixedErrors) -
     if not any(errors.parts):
         return prior.posterior(x, torch.tensor(errors.std))
     if not isinstance(prior, FlatPrior | NormalPrior | MixturePrior):
-        raise TypeError(
-            f"x_err: laws other than the normal one take input_prior 'flat', 'normal', 'mixture', eiv.NormalPrior or "
-            f"eiv.MixturePrior, got {type(prior).__name__}, whose posterior for parts of a law is not known."
-        )
+        raise _unknown(prior)
     values = MOST_PARTS * errors.widest * x.shape[1] ** 2  # of a row, while a column is taken in
     size = max(1, memory.LAWS // values)
     starts = range(0, len(x), size)
@@ -91,6 +88,46 @@ def zeta_given(prior: InputPrior, x: Tensor, errors: np.ndarray | MixedErrors) -
     log_weights, means, covariances = (torch.cat(parts) for parts in zip(*pieces, strict=True))
     scales = covariances.sqrt() if covariances.ndim == means.ndim else square_root(covariances)
     return ZetaMixture.of(log_weights, means, scales)
+
+
+def log_density_of_readings(prior: InputPrior, x: Tensor, errors: np.ndarray | MixedErrors) -> Tensor:
+    r"""The logarithm of the density of readings, `rows`, which scatter by the prior and by the laws of their errors.
+
+    .. math:: \log \int \pi(\zeta) \prod_c p(x_c | \zeta_c)\, d\zeta
+
+    Missing cells add a constant, a flat prior nothing at all.
+
+    Args:
+        prior: pi, with a `log_density` of normal errors; for laws one that `zeta_given` takes.
+        x: `rows x n_x`, in units of X.
+        errors: in a form of `eiv.inputs.errors`.
+
+    Examples:
+        >>> from eiv.inputs.laws import Rectangular
+        >>> errors = MixedErrors.of([Rectangular(1.0).parts(np.zeros(1), "x_err")])
+        >>> far = NormalPrior(std=1e3)  # hardly any readings are near, whatever their errors
+        >>> log_density_of_readings(far, torch.zeros(1, 1).double(), errors).round(decimals=3)
+        tensor([-7.8270], dtype=torch.float64)
+
+    """
+    if not isinstance(errors, MixedErrors) or not any(errors.parts):
+        plain = errors.std if isinstance(errors, MixedErrors) else errors
+        found: Tensor = prior.log_density(x, torch.tensor(plain))  # type: ignore[attr-defined]
+        return found
+    if isinstance(prior, FlatPrior):
+        return torch.zeros_like(x[:, 0])
+    if not isinstance(prior, NormalPrior | MixturePrior):
+        raise _unknown(prior)
+    weights, means, covariances = prior.components(x)
+    by_component = _by_parts(x, errors, means, covariances, MOST_PARTS).log_density.logsumexp(-1)
+    return (weights.log().log_softmax(0) + by_component).logsumexp(-1)
+
+
+def _unknown(prior: InputPrior) -> TypeError:
+    return TypeError(
+        f"x_err: laws other than the normal one take input_prior 'flat', 'normal', 'mixture', eiv.NormalPrior or "
+        f"eiv.MixturePrior, got {type(prior).__name__}, whose posterior for parts of a law is not known."
+    )
 
 
 def explained(

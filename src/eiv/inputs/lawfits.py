@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from eiv.inputs.flows import Flow, fit_flow, needs_flows
 from eiv.inputs.laws import MixtureLaw
 from eiv.inputs.learned import LearnedPrior
 from eiv.inputs.repeats import errors_from_repeats
@@ -21,7 +23,7 @@ _FEWEST_REPEATS = 3  # of the same thing: differences of two are symmetric whate
 
 
 def law_from_pairs(
-    clean: Any, noisy: Any, *, clean_err: ArrayLike = 0.0, max_parts: int = 3
+    clean: Any, noisy: Any, *, clean_err: ArrayLike = 0.0, max_parts: int = 3, flow: bool = False
 ) -> MixtureLaw | list[MixtureLaw] | dict[str, MixtureLaw]:
     r"""The law of the errors of an instrument, from its readings beside those of a better one of the same things.
 
@@ -37,6 +39,8 @@ def law_from_pairs(
         noisy: those of the instrument, the same shape.
         clean_err: tau, the standard deviation of the better readings: a number, or one for each.
         max_parts: the most parts that are tried.
+        flow: whether the law is the push-forward of a normal distribution by a flow instead, for shapes that a few
+            parts do not have (`eiv.inputs.flows`). It needs the extra `flow`, and better readings without errors.
 
     Returns:
         A law for `x_err` and `X_err`; of several columns a list, or a mapping by the names of a pandas table.
@@ -58,10 +62,15 @@ def law_from_pairs(
         errors = np.broadcast_to(np.asarray(clean_err, dtype=float), gaps.shape)
     except (TypeError, ValueError) as error:
         raise ValueError(f"clean_err must be a number or of shape {gaps.shape}, got {clean_err!r}.") from error
+    if flow:
+        needs_flows()
+        if errors.any():
+            raise ValueError("clean_err must be 0 where the law is a flow; leave out flow=True for other readings.")
+    find = _flow if flow else partial(_mixture, max_parts=max_parts)
     if gaps.ndim == 1:
-        return _law("clean and noisy", gaps, errors, max_parts)
+        return _law("clean and noisy", gaps, errors, find)
     labels = _labels(noisy, gaps.shape[1])
-    return _named(noisy, [_law(*each, max_parts) for each in zip(labels, gaps.T, errors.T, strict=True)])
+    return _named(noisy, [_law(*each, find) for each in zip(labels, gaps.T, errors.T, strict=True)])
 
 
 def law_from_repeats(
@@ -103,11 +112,12 @@ def law_from_repeats(
     errors = repeats.x_err / np.sqrt(others)
     labels = _labels(X, table.shape[1])
     columns = zip(labels, (better - table).T, errors.T, strict=True)
-    laws = [_centred(_law(label, gaps, tau, max_parts)) for label, gaps, tau in columns]
+    find = partial(_mixture, max_parts=max_parts)
+    laws = [_centred(_law(label, gaps, tau, find)) for label, gaps, tau in columns]
     return laws[0] if values.ndim == 1 else _named(X, laws)
 
 
-def _law(label: str, gaps: Array, errors: Array, max_parts: int) -> MixtureLaw:
+def _law(label: str, gaps: Array, errors: Array, find: Callable[[Array, Array], MixtureLaw]) -> MixtureLaw:
     """The law of true values less readings, `rows`, whose true values have these errors."""
     if len(gaps) < _FEWEST_PAIRS:
         raise ValueError(f"{label}: a law takes {_FEWEST_PAIRS} readings at least, got {len(gaps)}.")
@@ -115,10 +125,20 @@ def _law(label: str, gaps: Array, errors: Array, max_parts: int) -> MixtureLaw:
         raise ValueError(f"{label}: readings must be finite, and their errors not negative.")
     if np.ptp(gaps) == 0:
         raise ValueError(f"{label}: all readings are off by {-gaps[0]:g}, so that there is no error to learn.")
+    return find(gaps, errors)
+
+
+def _mixture(gaps: Array, errors: Array, max_parts: int) -> MixtureLaw:
     prior = LearnedPrior(max_components=max_parts).learn(torch.tensor(gaps[:, None]), torch.tensor(errors[:, None]))
     return MixtureLaw(
         np.asarray(prior.weights), np.asarray(prior.means)[:, 0], np.sqrt(np.asarray(prior.covariances)[:, 0])
     )
+
+
+def _flow(gaps: Array, errors: Array) -> MixtureLaw:
+    del errors  # there are none
+    values = torch.from_numpy(gaps)
+    return fit_flow(Flow.normal(float(gaps.mean()), float(gaps.std())), lambda flow: flow.log_density(values)).law()
 
 
 def _centred(law: MixtureLaw) -> MixtureLaw:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from eiv.inputs.parts import Parts
 
-__all__ = ["Errors", "MixedErrors", "as_normal", "as_tensor", "joined"]
+__all__ = ["Errors", "MixedErrors", "as_normal", "as_tensor", "joined", "with_law"]
 
 Array = NDArray[np.float64]
 UNKNOWN = 1e6  # spreads: an error that leaves a share of 1e-12 of a reading, and so says nothing of the true value
@@ -131,6 +131,29 @@ class MixedErrors:
     def widest(self) -> int:
         """The most parts that a column has."""
         return max(1 if each is None else each.shifts.shape[-1] for each in self.parts)
+
+
+def with_law(errors: Errors, columns: Sequence[int], unit: Parts) -> Errors:
+    """Errors with another law in some columns, that of `unit`, and the standard deviations that they have.
+
+    Missing cells stay so. `errors` are no covariances.
+
+    Examples:
+        >>> from eiv.inputs.parts import nearest_parts
+        >>> found = with_law(np.array([[0.3, 0.1]]), [0], nearest_parts("rectangular"))
+        >>> found.parts[0].std.round(3), found.parts[1]
+        (array([0.3]), None)
+
+    """
+    known = errors if isinstance(errors, MixedErrors) else MixedErrors(errors, (None,) * errors.shape[1])
+    parts = list(known.parts)
+    for c in columns:
+        own = None if unit.is_normal else unit.times(known.std[:, c] / unit.std)
+        if own is not None and known.missing is not None:
+            own = Parts.normal(known.std[:, c]).where(known.missing[:, c], own)
+        parts[c] = own
+    found = replace(known, parts=tuple(parts))
+    return found if any(parts) or known.missing is not None else known.std
 
 
 Errors = Array | MixedErrors

@@ -144,7 +144,8 @@ def stack_posteriors(posteriors: Sequence[ZetaPosterior]) -> ZetaPosterior:
     if not all(is_ours(zeta) for zeta in posteriors):
         return _stack_own(posteriors)
     if not any(isinstance(zeta, ZetaMixture) for zeta in posteriors):
-        return ZetaNormal(*(torch.stack([getattr(zeta, part) for zeta in posteriors]) for part in ("mean", "std")))
+        std = torch.stack(torch.broadcast_tensors(*(zeta.std for zeta in posteriors)))
+        return ZetaNormal(torch.stack([zeta.mean for zeta in posteriors]), std)
     mixtures = [zeta.as_mixture() for zeta in posteriors if isinstance(zeta, ZetaNormal | ZetaMixture)]
     n_components = max(zeta.means.shape[-2] for zeta in mixtures)
     correlated = any(zeta.scales.ndim > zeta.means.ndim for zeta in mixtures)

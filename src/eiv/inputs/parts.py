@@ -13,13 +13,14 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import logsumexp, ndtr
 
-__all__ = ["Parts", "divergence", "nearest_parts"]
+__all__ = ["Parts", "divergence", "nearest_parts", "nearest_to", "normal_scores"]
 
 Array = NDArray[np.float64]
 N_PARTS = {"rectangular": 5, "triangular": 3, "student_t": 3, "split_normal": 3}
 """How many normal distributions stand for each law; `docs/errors.md` says how far off others would be."""
 _POINTS, _WIDEST = 500, 7.5  # of the rule for expectations under a law, in normal scores on either side
 _STEP = 0.05  # of the asymmetry of split normal distributions whose parts are found
+_EM_STEPS, _NARROWEST = 200, 0.1  # of a search for the nearest parts, and their least width over that at the start
 _RATIO = 0.4  # of the logarithms of the scales that the parts of a t distribution start from
 
 
@@ -156,6 +157,46 @@ def nearest_parts(kind: str, shape: float = 0.0, n_parts: int | None = None) -> 
     return Parts((log_w - logsumexp(log_w))[None], s[None], np.exp(log_v)[None])
 
 
+def nearest_to(errors: Array, weights: Array, n_parts: int) -> Parts:
+    """Normal distributions near a law that is given by a rule: `errors`, and `weights` that add up to one.
+
+    Found by expectation maximisation, each step of which comes nearer by the Kullback-Leibler divergence and keeps the
+    mean and the variance of the law.
+
+    Examples:
+        >>> errors = np.linspace(-3, 3, 301)
+        >>> weights = stats.norm.pdf(errors)
+        >>> parts = nearest_to(errors, weights / weights.sum(), 2)
+        >>> parts.std.round(6) == np.sqrt((weights / weights.sum()) @ errors**2).round(6)
+        array([ True])
+
+    """
+    _, s, log_v = _start("", errors, weights, n_parts).reshape(3, n_parts)
+    least = math.exp(log_v[0]) * _NARROWEST
+    w, v = np.full(n_parts, 1 / n_parts), np.exp(log_v)
+    for _ in range(_EM_STEPS):
+        logs = np.log(w) + stats.norm.logpdf(errors[:, None], s, v)
+        shares = weights[:, None] * np.exp(logs - logsumexp(logs, axis=1)[:, None])
+        w = shares.sum(0)
+        s = (shares * errors[:, None]).sum(0) / w
+        v = np.sqrt(np.maximum((shares * (errors[:, None] - s) ** 2).sum(0) / w, least**2))
+    return Parts(np.log(w / w.sum())[None], s[None], v[None])
+
+
+def normal_scores() -> tuple[Array, Array]:
+    """Evenly spaced normal scores above zero, and what they weigh among each other.
+
+    Examples:
+        >>> scores, weights = normal_scores()
+        >>> round(float(weights @ scores**2), 6)
+        1.0
+
+    """
+    scores = np.asarray((np.arange(_POINTS) + 0.5) * (_WIDEST / _POINTS), dtype=float)
+    half = np.exp(-0.5 * scores**2)
+    return scores, np.asarray(half / half.sum())
+
+
 def divergence(kind: str, shape: float = 0.0, parts: Parts | None = None) -> float:
     r"""How far a mixture is from a law of unit size, by default the nearest one, in nats.
 
@@ -188,9 +229,8 @@ def skewed(mean: Array, std: Array, asymmetry: Array) -> Parts:
 
 def _rule(kind: str, shape: float) -> tuple[Array, Array]:
     """Errors and weights that stand for a law: its quantiles at the levels of evenly spaced normal scores."""
-    scores = (np.arange(_POINTS) + 0.5) * (_WIDEST / _POINTS)
-    half = np.exp(-0.5 * scores**2)
-    half, tail = half / half.sum(), ndtr(-scores)  # tail: the probability of more than that
+    scores, half = normal_scores()
+    tail = ndtr(-scores)  # the probability of more than that
     upper = scores  # of one side of a split normal law
     if kind == "rectangular":
         upper = 1 - 2 * tail

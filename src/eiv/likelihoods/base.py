@@ -51,7 +51,8 @@ class Likelihood(ABC):
     scatter; `f` then stands for all of them, except where a prediction takes f itself (`f_outputs`).
 
     A likelihood of your own has to define the abstract methods. The other methods follow from them by eq. (mcloss), and
-    may be overridden for speed.
+    may be overridden for speed. It is passed as a class, or, where it has parameters of its own, as an object that is
+    made from these alone, `EiVRegressor(likelihood=Own(dof=4))`; `start` is then an ordinary method.
 
     Attributes:
         is_fixed: whether nothing of it is fitted.

@@ -2,94 +2,184 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from typing import TYPE_CHECKING, NamedTuple, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from eiv.engine.pooling import row_mean
+from eiv.engine.pooling import pooled, row_mean
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
-from eiv.likelihoods.noise import Outputs, outputs_of
+from eiv.likelihoods.base import Likelihood
+from eiv.likelihoods.noise import outputs_of
 
 if TYPE_CHECKING:
     from eiv.posteriors import WeightPosterior
 
-_STEPS, _CLOSE = 500, 1e-7  # of expectation maximisation, and the change of a correlation that is not worth another
+_STEPS, _CLOSE = 500, 1e-6  # of expectation maximisation, and the change of a correlation that is not worth another
 _WIDEST = 0.999  # the largest correlation, so that the covariance has an inverse
 _NODES = 32  # zetas per row, where training has drawn none
 
 
-def noise_correlation(
-    y_noise: Tensor, posterior: WeightPosterior, rows: Rows, draws: ZetaDraws | None, streams: Streams
-) -> Tensor:
-    """The correlations of the noise for each network, `S x n_y x n_y`; `y_noise` is sigma_y, `S x n_y`.
+class Scores(NamedTuple):
+    """Labels as standard normal numbers about f, for the zetas of each row.
 
-    `rows` are those that training learned from, and `draws` the way to draw zetas; None where none were drawn. The rows
-    are 2,000 at most, as for sigma_y.
+    Attributes:
+        z: the normal scores of y - f, `S x rows x L x n_y`.
+        part: the root of the share that the noise has in the variance of z, the rest being the known error; in a shape
+            that multiplies z, or None where there are no known errors.
+
     """
-    if draws is None:
-        kind, n_zeta = ("monte_carlo", 1) if rows.inputs.is_exact else ("sobol", _NODES)
-        draws = ZetaDraws.of(kind, n_zeta, rows.inputs)
-    return fit_correlation(y_noise, outputs_of(posterior, rows, draws, streams))
+
+    z: Tensor
+    part: Tensor | None = None
+
+
+class JointNoise(Likelihood):
+    r"""A likelihood whose outputs are independent given f in training, and whose correlations are found afterwards.
+
+    .. math:: \mathrm{noise}_j = F_j^{-1}\big(\Phi(n_j)\big), \qquad n \sim \mathcal{N}(0, R)
+
+    Each output has the distribution F of its own likelihood, and R says how the outputs of a row go together (a
+    Gaussian copula; for normal noise R are its correlations). Without correlations, R = 1, it is the likelihood of
+    training.
+
+    Args:
+        correlation: R, `S x n_y x n_y`; None for independent outputs.
+
+    Attributes:
+        later_state: files of earlier versions hold no correlations.
+
+    Examples:
+        >>> from eiv.likelihoods import NormalLikelihood
+        >>> NormalLikelihood(torch.ones(1, 2)).correlation
+        tensor([[[1., 0.],
+                 [0., 1.]]])
+
+    """
+
+    later_state = ("correlation",)
+
+    def __init__(self, correlation: Tensor | None) -> None:
+        spread = self.spread
+        independent = torch.eye(spread.shape[1], dtype=spread.dtype, device=spread.device).repeat(len(spread), 1, 1)
+        self.correlation = independent if correlation is None else correlation
+
+    @property
+    @abstractmethod
+    def spread(self) -> Tensor:
+        """The standard deviation of the noise of each network and output: `S x n_y`."""
+
+    @abstractmethod
+    def scores(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Scores:
+        """Labels as standard normal numbers about f."""
+
+    @property
+    def joint_state(self) -> dict[str, Tensor]:
+        """The correlations of several outputs; nothing for one."""
+        return {} if self.correlation.shape[1] == 1 else {"correlation": self.correlation}
+
+    def fault(self) -> str:
+        """Correlations that no noise has."""
+        is_possible = (torch.linalg.cholesky_ex(self.correlation.double())[1] == 0).all()
+        is_one = (self.correlation.diagonal(dim1=1, dim2=2) == 1).all()
+        is_same = (self.correlation == self.correlation.mT).all()
+        return "" if bool(is_possible & is_one & is_same) else "the correlations of its noise must be possible ones"
+
+    def std(self, pool: Tensor | None = None) -> NDArray[np.float64]:
+        """The root mean square of `spread` over the networks, weighted by their shares: `n_y`."""
+        found: NDArray[np.float64] = pooled(self.spread.double().square(), pool).sqrt().cpu().numpy()
+        return found
+
+    def pooled_correlation(self, pool: Tensor | None = None) -> NDArray[np.float64] | None:
+        """R of the covariance that the networks have on average, weighted by their shares; None for one output."""
+        if self.correlation.shape[1] == 1:
+            return None
+        spread, sigma = self.spread.double(), self.std(pool)
+        covariance = pooled(self.correlation.double() * spread.unsqueeze(2) * spread.unsqueeze(1), pool)
+        found: NDArray[np.float64] = covariance.cpu().numpy() / np.outer(sigma, sigma)
+        return found
+
+    def finished(self, posterior: WeightPosterior, rows: Rows, draws: ZetaDraws | None, streams: Streams) -> Self:
+        """The likelihood with the correlations of the noise of several outputs.
+
+        `rows` are those that training learned from; 2,000 at most count, as for sigma_y.
+        """
+        if self.correlation.shape[1] == 1:
+            return self
+        if draws is None:
+            kind, n_zeta = ("monte_carlo", 1) if rows.inputs.is_exact else ("sobol", _NODES)
+            draws = ZetaDraws.of(kind, n_zeta, rows.inputs)
+        seen = outputs_of(posterior, rows, draws, streams).double()
+        exact = self.to(seen.f.device, torch.float64)
+        terms = seen.weighted(exact.log_density(seen.f, seen.y, seen.y_err))
+        found = fit_correlation(exact.scores(seen.f, seen.y, seen.y_err), terms, seen.counts)
+        return self.with_state(self.state | {"correlation": found.to(self.correlation)})
 
 
 @torch.no_grad()
-def fit_correlation(y_noise: Tensor, rows: Outputs) -> Tensor:
-    r"""The correlations R of the noise that make labels most probable, sigma_y being known (expectation maximisation).
+def fit_correlation(scores: Scores, terms: Tensor, counts: Tensor | None = None) -> Tensor:
+    r"""The correlations R that make labels most probable, the noise of each output being known.
 
     .. math::
-        M = \frac1N \sum_i \Big( \Sigma - G_i \Sigma + G_i \sum_l w_{il} r_{il} r_{il}^T G_i^T \Big), \qquad
+        M = \frac1N \sum_i \Big( R - G_i A_i R + G_i \sum_l w_{il} z_{il} z_{il}^T \, G_i^T \Big), \qquad
         R_{jk} \leftarrow \frac{M_{jk}}{\sqrt{M_{jj} M_{kk}}}, \qquad
-        \Sigma = \mathrm{diag}(\sigma_y) R \,\mathrm{diag}(\sigma_y)
+        \Sigma_i = A_i R A_i + 1 - A_i^2, \quad G_i = R A_i \Sigma_i^{-1}
 
-    with residuals r = y - f(zeta) and weights w of the zetas of a row, proportional to their density of y under
-    :math:`\Sigma_i = \Sigma + \mathrm{diag}(y_{err,i}^2)`, and :math:`G_i = \Sigma \Sigma_i^{-1}`. What the unknown
-    zeta does to all outputs at once is no noise and does not count. Neither do known errors, which are independent.
+    with normal scores z of the labels of a row at zeta_l. A is diagonal and holds the root of the share of the noise in
+    the variance, on average over the zetas of a row, the rest being the known error, which is independent. The weights
+    w of the zetas of a row are proportional to the density of y at each: that of independent outputs times
+    :math:`\mathcal{N}(z | 0, \Sigma_i) / \mathcal{N}(z | 0, 1)`. What the unknown zeta does to all outputs at once is
+    no noise and does not count. This is expectation maximisation.
 
     Args:
-        y_noise: sigma_y, `S x n_y`.
-        rows: outputs of the networks and labels.
+        scores: z and A.
+        terms: the log density of y for independent outputs with the logarithm of the weight of zeta_l, `S x rows x L`.
+        counts: how often each row counts, `S x rows`; None where all count the same.
 
     Returns:
         R, `S x n_y x n_y`.
 
     Examples:
-        >>> labels = torch.tensor([[1.0, 1.0], [-1.0, -1.0], [2.0, 1.0], [0.0, 1.0]]).unsqueeze(0)
-        >>> rows = Outputs(torch.zeros(1, 4, 1, 2), labels, None, None, 4, None)
-        >>> fit_correlation(torch.ones(1, 2), rows)[0, 0, 1].item()  # 4 over the root of 6 times 4
+        >>> z = torch.tensor([[1.0, 1.0], [-1.0, -1.0], [2.0, 1.0], [0.0, 1.0]]).view(1, 4, 1, 2)
+        >>> fit_correlation(Scores(z), torch.zeros(1, 4, 1))[0, 0, 1].item()  # 4 over the root of 6 times 4
         0.8164...
 
     """
-    residuals = rows.y.double().unsqueeze(2) - rows.f[..., : rows.y.shape[-1]].double()  # S x rows x L x n_y
-    scale = y_noise.double().unsqueeze(2) * y_noise.double().unsqueeze(1)
-    one = torch.eye(y_noise.shape[1], dtype=torch.float64, device=y_noise.device)
-    found = one.expand_as(scale)
+    z, part = scores
+    if part is not None:
+        part = (terms.softmax(-1).unsqueeze(-1) * part.square()).sum(2).sqrt()  # S x rows x n_y
+    base = terms + 0.5 * z.square().sum(-1)
+    found = torch.eye(z.shape[-1], dtype=z.dtype, device=z.device).expand(len(z), -1, -1)
     for _ in range(_STEPS):
-        moved = _correlations(_second_moments(residuals, rows, found * scale))
+        moved = _correlations(row_mean(_second_moments(z, part, base, found), counts))
         away, found = (moved - found).abs().max(), moved
         if away < _CLOSE:
             break
-    return found.to(y_noise.dtype)
+    return found
 
 
-def _second_moments(residuals: Tensor, rows: Outputs, covariance: Tensor) -> Tensor:
-    """M, `S x n_y x n_y`, for residuals `S x rows x L x n_y`."""
-    of_rows = covariance.unsqueeze(1)
-    if rows.y_err is not None:
-        of_rows = of_rows + rows.y_err.double().square().diag_embed()
+def _second_moments(z: Tensor, part: Tensor | None, base: Tensor, correlation: Tensor) -> Tensor:
+    """The second moments of the noise in each row, `S x rows x n_y x n_y`."""
+    of_rows = correlation.unsqueeze(1)
+    if part is not None:
+        known = part.unsqueeze(-1) * of_rows  # A R
+        of_rows = known * part.unsqueeze(-2) + (1 - part.square()).diag_embed()
     root = torch.linalg.cholesky(of_rows)
-    white = torch.linalg.solve_triangular(root, residuals.mT, upper=False)  # S x rows x n_y x L
-    weights = rows.weighted(-0.5 * white.square().sum(2)).softmax(-1)
-    moments = torch.einsum("srl,srlj,srlk->srjk", weights, residuals, residuals)
-    if rows.y_err is not None:
-        gain = torch.cholesky_solve(covariance.unsqueeze(1).expand_as(of_rows), root).mT
-        moments = covariance.unsqueeze(1) - gain @ covariance.unsqueeze(1) + gain @ moments @ gain.mT
-    found: Tensor = row_mean(moments, rows.counts)
-    return (found + found.mT) / 2  # else rounding makes it less symmetric from step to step
+    white = torch.linalg.solve_triangular(root, z.mT, upper=False)  # S x rows x n_y x L
+    weights = (base - 0.5 * white.square().sum(2)).softmax(-1)
+    found: Tensor = (weights.unsqueeze(-1) * z).mT @ z
+    if part is not None:
+        gain = torch.cholesky_solve(known, root).mT  # G
+        found = correlation.unsqueeze(1) - gain @ known + gain @ found @ gain.mT
+    return found
 
 
 def _correlations(moments: Tensor) -> Tensor:
     spread = moments.diagonal(dim1=-2, dim2=-1).sqrt()
     found = (moments / (spread.unsqueeze(-1) * spread.unsqueeze(-2))).clamp(-_WIDEST, _WIDEST)
+    found = (found + found.mT) / 2  # else rounding makes it less symmetric from step to step
     return found - torch.diag_embed(found.diagonal(dim1=-2, dim2=-1)) + torch.eye(found.shape[-1]).to(found)

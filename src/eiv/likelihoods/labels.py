@@ -142,9 +142,7 @@ class NormalLabels(MixtureLabels):
         """The covariance of the labels of a row given f, `rows x n_y x n_y`."""
         if self.correlation is None:
             return super().covariance
-        sigma = self._sigma
-        found: Array = sigma[:, :, None] * sigma[:, None, :] * self.correlation
-        return found if self.known is None else found + np.square(self.known)[:, :, None] * np.eye(sigma.shape[1])
+        return joint_covariance(self._sigma, self.correlation, self.known)
 
     def __getitem__(self, chosen: Any) -> NormalLabels:
         """The labels of some rows, or of one output."""
@@ -173,8 +171,7 @@ class NormalLabels(MixtureLabels):
         """The draws with normal noise added, the same correlations in each."""
         if self.correlation is None:
             return draws + self.noise * random.standard_normal(draws.shape)
-        joint = random.standard_normal(draws.shape) @ np.linalg.cholesky(self.correlation).T
-        labels: Array = draws + self._sigma * joint
+        labels: Array = draws + self._sigma * joint_normal(random, draws.shape, self.correlation)
         return labels if self.known is None else labels + self.known * random.standard_normal(draws.shape)
 
     @property
@@ -200,6 +197,18 @@ def normal_draws(mean: Array, std: Array) -> Iterator[tuple[slice, Array]]:
     for start in range(0, max(1, len(mean)), size):
         rows = slice(start, start + size)
         yield rows, mean[rows] + std[rows] * base
+
+
+def joint_covariance(sigma: Array, correlation: Array, known: Array | None) -> Array:
+    """The covariance, `rows x n_y x n_y`, of noise with correlations and of known errors, which have none."""
+    found: Array = sigma[:, :, None] * sigma[:, None, :] * correlation
+    return found if known is None else found + np.square(known)[:, :, None] * np.eye(sigma.shape[1])
+
+
+def joint_normal(random: np.random.Generator, shape: tuple[int, ...], correlation: Array | None) -> Array:
+    """Standard normal numbers of this shape; those along its last axis have a correlation, or are independent."""
+    numbers = random.standard_normal(shape)
+    return numbers if correlation is None else np.asarray(numbers @ np.linalg.cholesky(correlation).T)
 
 
 def log_normal(y: Array, mean: Array, std: Array) -> Array:

@@ -246,9 +246,7 @@ def squares_of(posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams
     y, some = rows.y, _evenly_chosen(rows)
     passes = _passes(posterior, some, draws, streams)
     squares = torch.cat([(labels.unsqueeze(2) - f).square() for labels, f in passes], dim=1)
-    errors, counts = (
-        None if part is None else part.repeat_interleave(_THETAS, 1) for part in (some.y_err, some.weights)
-    )
+    errors, counts = _of_thetas(some.y_err), _of_thetas(some.weights)
     quadrature = draws.quadrature(y.dtype, y.device)
     return Squares(squares, errors, quadrature, _size(some), _floor(rows).log() / 2, counts)
 
@@ -277,14 +275,17 @@ class Outputs(NamedTuple):
         """Terms of a sum over zetas, with the logarithms of their weights."""
         return terms if self.quadrature is None else terms + self.quadrature.log_weights
 
+    def double(self) -> Outputs:
+        """The same in float64, but for the rule."""
+        y_err, counts = (None if part is None else part.double() for part in (self.y_err, self.counts))
+        return self._replace(f=self.f.double(), y=self.y.double(), y_err=y_err, counts=counts)
+
 
 def outputs_of(posterior: WeightPosterior, rows: Rows, draws: ZetaDraws, streams: Streams) -> Outputs:
     """The outputs of 2,000 rows at most, evenly chosen, as for `squares_of`."""
     y, some = rows.y, _evenly_chosen(rows)
     labels, f = (torch.cat(parts, dim=1) for parts in zip(*_passes(posterior, some, draws, streams), strict=True))
-    errors, counts = (
-        None if part is None else part.repeat_interleave(_THETAS, 1) for part in (some.y_err, some.weights)
-    )
+    errors, counts = _of_thetas(some.y_err), _of_thetas(some.weights)
     return Outputs(f, labels, errors, draws.quadrature(y.dtype, y.device), _size(some), counts)
 
 

@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eiv.engine import kernels
-from eiv.engine.pooling import pooled
 from eiv.engine.quadrature import Quadrature
 from eiv.engine.stable import log_mean_exp, log_normal_mass
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
-from eiv.likelihoods.base import Likelihood
-from eiv.likelihoods.correlation import noise_correlation
+from eiv.likelihoods.correlation import JointNoise, Scores
 from eiv.likelihoods.labels import NormalLabels
 from eiv.likelihoods.noise import NoiseRule, half_way
 
@@ -29,7 +27,7 @@ __all__ = ["NormalLikelihood"]
 _LEAST_SLOPE = 1e-12  # squared, in units of the noise: below it f is constant but for rounding
 
 
-class NormalLikelihood(Likelihood):
+class NormalLikelihood(JointNoise):
     r"""Normal noise sigma_y of each output, to which the known errors of labels are added.
 
     .. math:: \log p(y | \theta, \zeta_l, \sigma_y^2) = \log \mathcal{N}(y | f_\theta(\zeta_l), \sigma_y^2 + y_{err}^2)
@@ -54,13 +52,9 @@ class NormalLikelihood(Likelihood):
 
     """
 
-    later_state = ("correlation",)
-
     def __init__(self, y_noise: Tensor, rule: NoiseRule | None = None, correlation: Tensor | None = None) -> None:
         self.y_noise, self.rule = y_noise, rule
-        n_y = y_noise.shape[1]
-        independent = torch.eye(n_y, dtype=y_noise.dtype, device=y_noise.device).repeat(len(y_noise), 1, 1)
-        self.correlation = independent if correlation is None else correlation
+        super().__init__(correlation)
         self._inverse = 1 / y_noise
         self.is_fixed = rule is None
         self.splits_error = rule is not None and rule.splits_error
@@ -73,8 +67,7 @@ class NormalLikelihood(Likelihood):
     @property
     def state(self) -> dict[str, Tensor]:
         """sigma_y, `S x n_y`, and of several outputs the correlations of the noise, `S x n_y x n_y`."""
-        joint = {} if self.y_noise.shape[1] == 1 else {"correlation": self.correlation}
-        return {"y_noise": self.y_noise} | joint
+        return {"y_noise": self.y_noise} | self.joint_state
 
     def with_state(self, state: dict[str, Tensor]) -> Self:
         """The same rule with another sigma_y."""
@@ -84,10 +77,7 @@ class NormalLikelihood(Likelihood):
         """Noise that is not above zero, and correlations that no noise has."""
         if not bool((self.y_noise > 0).all()):
             return "the noise of its likelihood must be above zero"
-        is_possible = (torch.linalg.cholesky_ex(self.correlation.double())[1] == 0).all()
-        is_one = (self.correlation.diagonal(dim1=1, dim2=2) == 1).all()
-        is_same = (self.correlation == self.correlation.mT).all()
-        return "" if bool(is_possible & is_one & is_same) else "the correlations of its noise must be possible ones"
+        return super().fault()
 
     def noise(self, y_err: Tensor | None = None) -> Tensor:
         """The noise of each row with its known error, `S x B x n_y`; sigma_y itself, `S x n_y`, without `y_err`."""
@@ -112,10 +102,16 @@ class NormalLikelihood(Likelihood):
         noise = self.noise(y_err)
         return slopes / (noise.unsqueeze(1) if noise.ndim == 2 else noise).to(slopes.dtype).unsqueeze(3)
 
-    def std(self, pool: Tensor | None = None) -> NDArray[np.float64]:
-        """The root mean square of sigma_y over the networks, weighted by their shares: `n_y`."""
-        found: NDArray[np.float64] = pooled(self.y_noise.double().square(), pool).sqrt().cpu().numpy()
-        return found
+    @property
+    def spread(self) -> Tensor:
+        """sigma_y itself."""
+        return self.y_noise
+
+    def scores(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Scores:
+        """Deviations in units of the noise with known errors."""
+        total = _of_draws(self.noise(y_err))
+        part = None if y_err is None else self.y_noise[:, None, None] / total
+        return Scores((y.unsqueeze(2) - f) / total, part)
 
     def labels(
         self,
@@ -125,15 +121,10 @@ class NormalLikelihood(Likelihood):
         pool: Tensor | None = None,
     ) -> NormalLabels:
         """Labels with normal noise, to which known errors are added; of several outputs jointly."""
-        sigma = self.std(pool)
-        noise = np.hypot(sigma * y_scale, 0.0 if y_err is None else y_err) + np.zeros(shape)
-        if len(sigma) == 1:
-            return NormalLabels(noise)
-        spread = self.y_noise.double()
-        covariance = pooled(self.correlation.double() * spread.unsqueeze(2) * spread.unsqueeze(1), pool).cpu().numpy()
-        return NormalLabels(
-            noise, covariance / np.outer(sigma, sigma), None if y_err is None else y_err + np.zeros(shape)
-        )
+        noise = np.hypot(self.std(pool) * y_scale, 0.0 if y_err is None else y_err) + np.zeros(shape)
+        correlation = self.pooled_correlation(pool)
+        known = None if y_err is None or correlation is None else y_err + np.zeros(shape)
+        return NormalLabels(noise, correlation, known)
 
     def draw(self, f: Tensor, streams: Streams, y_err: Tensor | None = None) -> Tensor:
         """Labels about f: `S x B x L x n_y`."""
@@ -173,12 +164,6 @@ class NormalLikelihood(Likelihood):
         judged = judged.with_known(epistemic)
         found = self.rule.renewed(self.y_noise, posterior, learned, judged, draws, streams)
         return type(self)(half_way(self.y_noise, found), self.rule)
-
-    def finished(self, posterior: WeightPosterior, rows: Rows, draws: ZetaDraws | None, streams: Streams) -> Self:
-        """The likelihood with the correlations of the noise of several outputs."""
-        if self.y_noise.shape[1] == 1:
-            return self
-        return type(self)(self.y_noise, self.rule, noise_correlation(self.y_noise, posterior, rows, draws, streams))
 
     def terms(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
         """Minus half the squared residuals in units of the noise, summed over the outputs: `S x B x L`."""

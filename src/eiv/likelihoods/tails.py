@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+from scipy.special import ndtr, stdtrit
 from torch import Tensor
 
 # Nodes u = log lambda of the scale mixture, u = 2 sinh(v) for even steps of v. They are near each other about
@@ -73,6 +74,44 @@ def mixture(scale: Tensor, nu: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
     step, u = _nodes(scale)
     log_weights = (step.log() + nu.unsqueeze(-1) / 2 * (u - u.exp())).log_softmax(-1)
     return scale.square().unsqueeze(-1) * (-u).exp() + known.square().unsqueeze(-1), log_weights
+
+
+def normal_scores(residuals: Tensor, scale: Tensor, nu: Tensor, known: Tensor | None = None) -> Tensor:
+    r"""The normal numbers that have the probability of residuals r: z = Phi^{-1}(F(r)).
+
+    F is the distribution of a t with a known error by the mixture of `tail`, a residual at a time. Probabilities below
+    1e-300 count as that, so that no score is above 37.
+
+    Examples:
+        >>> r = torch.tensor([-2.776, 0.0, 2.776], dtype=torch.float64)  # 2.5 %, 50 % and 97.5 % at nu = 4
+        >>> normal_scores(r, torch.ones_like(r), torch.full_like(r, 4.0)).round(decimals=3)
+        tensor([-1.9600,  0.0000,  1.9600], dtype=torch.float64)
+
+    """
+    variance, log_weights = mixture(scale, nu, torch.zeros_like(scale) if known is None else known)
+    below = torch.zeros_like(residuals)
+    for of_normal, log_weight in zip(variance.unbind(-1), log_weights.unbind(-1), strict=True):  # in the memory of one
+        below += log_weight.exp() * torch.special.ndtr(-residuals.abs() * of_normal.rsqrt())
+    found: Tensor = -residuals.sign() * torch.special.ndtri(below.clamp(1e-300, 0.5))
+    return found
+
+
+def bulk_part(scale: Tensor, nu: Tensor, known: Tensor) -> Tensor:
+    r"""The root of the share of the noise in the bulk of labels, the rest being their known error.
+
+    .. math:: a = \frac{b}{\sqrt{b^2 + e^2}}, \qquad b = s \, F_\nu^{-1}(\Phi(1))
+
+    Two thirds of the noise lie within b, as within the standard deviation of a normal distribution, which it is at nu
+    to infinity.
+
+    Examples:
+        >>> bulk_part(torch.tensor([1.0]), torch.tensor([1e9]), torch.tensor([1.0]))
+        tensor([0.7071])
+
+    """
+    half = scale * torch.from_numpy(stdtrit(nu.double().cpu().numpy(), ndtr(1.0))).to(nu)
+    found: Tensor = half / torch.hypot(half.expand_as(known), known)
+    return found
 
 
 class Bends(NamedTuple):

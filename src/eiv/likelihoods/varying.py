@@ -15,8 +15,8 @@ from eiv.engine.pooling import pooled, row_mean, row_std
 from eiv.engine.stable import log_mean_exp
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
-from eiv.likelihoods.base import Likelihood, OtherOutputs
-from eiv.likelihoods.labels import Labels, NormalLabels
+from eiv.likelihoods.base import OtherOutputs
+from eiv.likelihoods.correlation import JointNoise, Scores
 from eiv.likelihoods.noise import ByBound, NoiseRule, Outputs, half_way, outputs_of, unless_unseen_disagree
 from eiv.likelihoods.normal import log_mean_normal
 from eiv.likelihoods.varyinglabels import VaryingLabels
@@ -35,7 +35,7 @@ _CLEAR = 5.0  # nats by which labels must be more probable with the head, as for
 _FLOOR = 1e-4  # the least sigma as a share of the spread of y, as for sigma_y
 
 
-class VaryingLikelihood(Likelihood):
+class VaryingLikelihood(JointNoise):
     r"""Normal noise that depends on the true input, by a second head of the network; known errors come on top.
 
     .. math:: \log p(y | \theta, \zeta_l) = - \frac{(y - f_\theta(\zeta_l))^2}{2 s_l^2} - \log s_l
@@ -63,6 +63,7 @@ class VaryingLikelihood(Likelihood):
         limits: `S x 2 n_y`, the lowest and the highest g h there.
         gain: `S x 1`, of the log density per row that decides.
         rule: `ByBound`.
+        correlation: `S x n_y x n_y`, of the noise of several outputs; None for independent ones.
 
     Examples:
         >>> likelihood = VaryingLikelihood.start(torch.ones(1, 1), ByBound())
@@ -75,10 +76,18 @@ class VaryingLikelihood(Likelihood):
     splits_error = True
 
     def __init__(
-        self, y_noise: Tensor, share: Tensor, typical: Tensor, limits: Tensor, gain: Tensor, rule: NoiseRule
+        self,
+        y_noise: Tensor,
+        share: Tensor,
+        typical: Tensor,
+        limits: Tensor,
+        gain: Tensor,
+        rule: NoiseRule,
+        correlation: Tensor | None = None,
     ) -> None:
         self.y_noise, self.share, self.typical, self.limits, self.gain = y_noise, share, typical, limits, gain
         self.rule, self._decided = rule, False
+        super().__init__(correlation)
 
     @classmethod
     def start(cls, y_noise: Tensor, rule: NoiseRule | None) -> Self:
@@ -101,17 +110,19 @@ class VaryingLikelihood(Likelihood):
     def state(self) -> dict[str, Tensor]:
         """All but the rule."""
         names = ("y_noise", "share", "typical", "limits", "gain")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in names} | self.joint_state
 
     def with_state(self, state: dict[str, Tensor]) -> Self:
         """The same rule with another state."""
         return type(self)(**state, rule=self.rule)
 
     def fault(self) -> str:
-        """Noise that is not above zero, and shares that are not from 0 to 1."""
+        """Noise that is not above zero, shares that are not from 0 to 1, and impossible correlations."""
         if not bool((self.y_noise > 0).all() and (self.typical > 0).all()):
             return "the noise of its likelihood must be above zero"
-        return "" if bool(((self.share >= 0) & (self.share <= 1)).all()) else "the share of a head must be from 0 to 1"
+        if not bool(((self.share >= 0) & (self.share <= 1)).all()):
+            return "the share of a head must be from 0 to 1"
+        return super().fault()
 
     def log_density(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:
         """The logarithm of the normal density, summed over the outputs: `S x B x L`."""
@@ -138,10 +149,16 @@ class VaryingLikelihood(Likelihood):
         roots = torch.cat([at.variance.rsqrt(), math.sqrt(2) * at.slope * at.part], dim=-1).squeeze(2)
         return slopes * roots.to(slopes.dtype).unsqueeze(3)
 
-    def std(self, pool: Tensor | None = None) -> NDArray[np.float64]:
-        """The root mean square of sigma_psi over the training rows and the networks, by their shares: `n_y`."""
-        found: NDArray[np.float64] = pooled((self.y_noise * self.typical).double().square(), pool).sqrt().cpu().numpy()
-        return found
+    @property
+    def spread(self) -> Tensor:
+        """The root mean square of sigma_psi over the training rows, `S x n_y`."""
+        return self.y_noise * self.typical
+
+    def scores(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Scores:
+        """Deviations in units of the noise at each zeta with known errors."""
+        at = self._at(f, y, y_err)
+        z = (y.unsqueeze(2) - f[..., : y.shape[-1]]) * at.variance.rsqrt()
+        return Scores(z, None if y_err is None else at.part.sqrt())
 
     def labels(
         self,
@@ -149,9 +166,11 @@ class VaryingLikelihood(Likelihood):
         shape: tuple[int, ...],
         y_err: NDArray[np.float64] | None = None,
         pool: Tensor | None = None,
-    ) -> Labels:
+    ) -> VaryingLabels:
         """Labels with the noise of a typical row, where nothing is known of h."""
-        return NormalLabels(np.hypot(self.std(pool) * y_scale, 0.0 if y_err is None else y_err) + np.zeros(shape))
+        nothing = np.zeros(shape)
+        known = nothing if y_err is None else y_err + nothing
+        return VaryingLabels(self.std(pool) * y_scale + nothing, known, None, self.pooled_correlation(pool))
 
     def labels_at(
         self,
@@ -179,7 +198,8 @@ class VaryingLikelihood(Likelihood):
         sigma = pooled(torch.from_numpy(np.stack(variances)), pool).sqrt().numpy()
         first = others[0].draws
         of_draws = None if first is None else np.exp(bases[0] + np.clip(shares[0] * first, *limits[0]))
-        return VaryingLabels(sigma, np.zeros(shape) if y_err is None else y_err + np.zeros(shape), of_draws)
+        known = np.zeros(shape) if y_err is None else y_err + np.zeros(shape)
+        return VaryingLabels(sigma, known, of_draws, self.pooled_correlation(pool))
 
     def draw(self, f: Tensor, streams: Streams, y_err: Tensor | None = None) -> Tensor:
         """Labels about f: `S x B x L x n_y`."""

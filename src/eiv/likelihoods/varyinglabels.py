@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 
-from eiv.likelihoods.labels import MixtureLabels, NormalLabels, log_normal
+from eiv.likelihoods.labels import MixtureLabels, NormalLabels, joint_covariance, joint_normal, log_normal
 
 __all__ = ["VaryingLabels"]
 
@@ -28,6 +28,7 @@ class VaryingLabels(MixtureLabels):
         known: e, the known errors of labels, in the same shape.
         of_draws: sigma_i, `n x rows (x n_y)`, for the draws of f of the same prediction; None where there are none, and
             `sigma` serves for all.
+        correlation: that of the noise of several outputs without known errors, `n_y x n_y`; None for independent ones.
 
     Examples:
         >>> draws, widths = np.zeros((2, 1)), np.array([[1.0], [3.0]])
@@ -39,18 +40,38 @@ class VaryingLabels(MixtureLabels):
     sigma: Array
     known: Array
     of_draws: Array | None = None
+    correlation: Array | None = None
 
     @property
     def std(self) -> Array:
         """The root of E sigma^2 + e^2."""
         return np.hypot(self.sigma, self.known)
 
+    @property
+    def covariance(self) -> Array:
+        r"""The covariance of the labels of a row given f, `rows x n_y x n_y`.
+
+        .. math:: R_{jk} \, \mathrm{noise}_j \, \mathrm{noise}_k
+                  \frac{\overline{\sigma_{ij} \sigma_{ik}}}
+                       {\sqrt{\overline{\sigma_{ij}^2} \; \overline{\sigma_{ik}^2}}}
+
+        The means are over the draws i; where there are none, the quotient counts as one, which it is at most.
+        """
+        if self.correlation is None:
+            return super().covariance
+        found = joint_covariance(self.sigma, self.correlation, None)
+        if self.of_draws is not None:
+            together = np.einsum("irj,irk->rjk", self.of_draws, self.of_draws)
+            sizes = np.sqrt(np.diagonal(together, axis1=1, axis2=2))
+            found *= together / (sizes[:, :, None] * sizes[:, None, :])
+        return found + np.square(self.known)[:, :, None] * np.eye(found.shape[1])
+
     def __getitem__(self, chosen: Any) -> VaryingLabels:
         """The labels of some rows, or of one output."""
-        own = (slice(None), *(chosen if isinstance(chosen, tuple) else (chosen,)))
-        return VaryingLabels(
-            self.sigma[chosen], self.known[chosen], None if self.of_draws is None else self.of_draws[own]
-        )
+        is_column = isinstance(chosen, tuple)
+        own = (slice(None), *(chosen if is_column else (chosen,)))
+        of_draws = None if self.of_draws is None else self.of_draws[own]
+        return VaryingLabels(self.sigma[chosen], self.known[chosen], of_draws, None if is_column else self.correlation)
 
     def flat(self, shape: tuple[int, ...]) -> VaryingLabels:
         """The same, flattened."""
@@ -72,8 +93,11 @@ class VaryingLabels(MixtureLabels):
         return np.asarray(found, dtype=float)
 
     def sample(self, draws: Array, random: np.random.Generator) -> Array:
-        """The draws with normal noise of their own added."""
-        return np.asarray(draws + self._widths(len(draws)) * random.standard_normal(draws.shape))
+        """The draws with normal noise of their own added, the same correlations in each."""
+        if self.correlation is None:
+            return np.asarray(draws + self._widths(len(draws)) * random.standard_normal(draws.shape))
+        labels = draws + self._own(len(draws)) * joint_normal(random, draws.shape, self.correlation)
+        return np.asarray(labels + self.known * random.standard_normal(draws.shape))
 
     def moment_interval(self, mean: Array, std: Array, level: float) -> tuple[Array, Array]:
         """The mean, minus and plus a multiple of the total standard deviation, eq. (total_unc)."""
@@ -84,6 +108,9 @@ class VaryingLabels(MixtureLabels):
         return NormalLabels(self.std).moment_log_density(mean, std, y)
 
     def _widths(self, n_draws: int) -> Array:
+        """The noise of each of `n_draws` with the known errors."""
+        return np.hypot(self._own(n_draws), self.known)
+
+    def _own(self, n_draws: int) -> Array:
         """The noise of each of `n_draws`; that of the row where these are not the draws of the prediction."""
-        own = self.sigma if self.of_draws is None or len(self.of_draws) != n_draws else self.of_draws
-        return np.hypot(own, self.known)
+        return self.sigma if self.of_draws is None or len(self.of_draws) != n_draws else self.of_draws

@@ -94,6 +94,9 @@ class WeightPosterior(ABC):
     A family with the mean and variance of f over theta in closed form computes them in `mean` and `theta_variance`, and
     returns True from `in_closed_form`. Its predictions then have no Monte Carlo error from the weights.
 
+    A family is passed as a class, or, where it has parameters of its own, as an object that is made from these alone:
+    `EiVRegressor(posterior=Own(rate=0.2))`. Of that object `start` makes the posterior that is trained.
+
     Examples:
         >>> from eiv.posteriors import FAMILIES
         >>> sorted(FAMILIES["bernoulli_dropout"].__abstractmethods__), sorted(WeightPosterior.__abstractmethods__)
@@ -113,6 +116,15 @@ class WeightPosterior(ABC):
         self.stack, self.weight_penalty = stack, weight_penalty
         self.learned: dict[str, Tensor] = {}
         self.kept: dict[str, Tensor] = {}
+
+    def start(self, stack: NetworkStack, weight_penalty: float | Tensor) -> Self:
+        """The posterior of some networks that training begins with, for an object made from its own parameters alone.
+
+        A family that learns more than the networks' parameters extends this method, and adds to `learned` here.
+        """
+        started = copy.copy(self)
+        WeightPosterior.__init__(started, stack, weight_penalty)
+        return started
 
     @property
     def penalties(self) -> Tensor:
@@ -306,6 +318,8 @@ class WeightPosterior(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes with all tensors on the CPU, as for the stack."""
+        if "stack" not in self.__dict__:  # not started yet
+            return self.__dict__
         on_cpu = {
             name: {key: value.detach().cpu() for key, value in getattr(self, name).items()}
             for name in ("learned", "kept")

@@ -24,7 +24,7 @@ from eiv.posteriors import WeightDraw, WeightPosterior
 from eiv.prediction.matching import matched_noise, matched_zetas
 from eiv.prediction.trueinputs import ZetaMoments
 
-__all__ = ["LineSampler", "Observed", "moments_given_x"]
+__all__ = ["LineSampler", "Observed", "between", "moments_given_x"]
 
 _BLOCK = 5  # thetas that share their lines, and lines that they share, where several features have errors
 _REACH = 6.0  # standard deviations that a line spans on either side: beyond lie 2e-9 of the probability
@@ -187,6 +187,16 @@ class LineSampler:
         ]
         return self._summary(run_tasks(tasks, self._shift.device), n_draws)
 
+    @torch.no_grad()
+    def log_likelihood(self, zeta: Tensor, observed: Observed) -> Tensor:
+        """The logarithm of the mean density of labels between points `zeta`, `rows x T x n_x`: `S x A x rows x C`.
+
+        The C cells lie between the points as on a line, and the A thetas are those of all blocks.
+        """
+        thetas = {name: torch.cat([draw[name] for draw in self._weights], dim=1) for name in self._weights[0]}
+        f, change = between(self._evaluate(zeta.unsqueeze(1), thetas), dim=4)
+        return self._log_density(f, change, observed).squeeze(3)
+
     def _noise(self, inputs: ZetaPosterior) -> Tensor:
         """Base noise of all lines, a Latin hypercube: `G L x n_base`; that of the features is matched."""
         n_base, n_features, n_lines = inputs.n_base, inputs.mean.shape[-1], self.n_blocks * _BLOCK
@@ -219,10 +229,10 @@ class LineSampler:
 
     def _cells(self, nodes: _Nodes, observed: Observed, lines: _Lines) -> _Cells:
         """The cells between nodes."""
-        log_density = self._log_density(*_between(nodes.f, dim=4), observed)
+        log_density = self._log_density(*between(nodes.f, dim=4), observed)
         edges = _edges(nodes.t)
         log_mass = log_density + (log_normal_mass(edges[..., :-1], edges[..., 1:]) + lines.log_weight.unsqueeze(-1))
-        return _Cells(*_between(nodes.zeta, dim=2), log_mass)
+        return _Cells(*between(nodes.zeta, dim=2), log_mass)
 
     def _evaluate(self, zeta: Tensor, thetas: WeightDraw) -> Tensor:
         """Values of f under each theta at `zeta`, `... x n_x` in the units of X: `S x A x ... x n_out`, in float64."""
@@ -373,7 +383,7 @@ def _across(vectors: Tensor, direction: Tensor) -> Tensor:
     return vectors - (vectors * direction).sum(-1, keepdim=True) * direction
 
 
-def _between(values: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+def between(values: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """Values at nodes as values in the middle of cells, straight between nodes, and their change within each."""
     left = values.narrow(dim, 0, values.shape[dim] - 1)
     change = (values.narrow(dim, 1, left.shape[dim]) - left) / _CELLS
@@ -383,7 +393,7 @@ def _between(values: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 def _edges(nodes: Tensor) -> Tensor:
     """The ends of all cells between `nodes`, `... x T`: `... x (C + 1)`."""
-    middle, width = _between(nodes, dim=nodes.ndim - 1)
+    middle, width = between(nodes, dim=nodes.ndim - 1)
     return torch.cat([middle - 0.5 * width, nodes[..., -1:]], dim=-1)
 
 

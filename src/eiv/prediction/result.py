@@ -196,7 +196,9 @@ class Prediction:
     def __getitem__(self, rows: int | slice | Sequence[int] | NDArray[Any]) -> Prediction:
         """The prediction of some of the rows, or of a single one, which is a prediction of one row."""
         if isinstance(rows, int | np.integer):
-            first = range(len(self))[rows]
+            if not -len(self) <= rows < len(self):
+                raise IndexError(f"p[{rows}]: the prediction has {len(self)} row{'' if len(self) == 1 else 's'}.")
+            first = rows % len(self)
             rows = slice(first, first + 1)
         return Prediction(
             mean=self.mean[rows],

@@ -24,6 +24,7 @@ from eiv.prediction.matching import by_share, evenly, matched_draws, matched_nod
 __all__ = ["BlockSampler", "FunctionSampler", "LiteralSampler", "Sampled"]
 
 _BLOCK = 5  # weight draws of a network that share their zetas, at most: as many as zetas, by the paper's L
+_FEWEST_ZETAS = 2  # in a block, to split the variance
 
 
 class Sampled(NamedTuple):
@@ -352,3 +353,15 @@ def chunk_rows(posterior: WeightPosterior, draws_per_network: int) -> int:
     """How many rows with so many draws of a network fit in a fixed amount of memory."""
     most = memory.DRAWS[posterior.parameters[0].device.type]
     return max(1, most // (posterior.stack.n_networks * draws_per_network))
+
+
+SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
+    "unbiased": BlockSampler,
+    "literal": LiteralSampler,
+}
+"""The ways to draw f, by the names that a user asks for them with."""
+
+
+def zetas_per_block(n_zeta: int | None) -> int:
+    """The zetas in a block of a prediction where training has `n_zeta` per row, or chooses their number itself."""
+    return min(max(n_zeta or _BLOCK, _FEWEST_ZETAS), _BLOCK)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 from torch import Tensor
@@ -15,7 +17,7 @@ from eiv.validation import check_level, check_option
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FoundZetas", "TrueInputs", "ZetaMoments"]
+__all__ = ["FoundZetas", "TrueInputs", "ZetaMoments", "true_inputs_over_sizes"]
 
 Array = NDArray[np.float64]
 
@@ -133,6 +135,47 @@ class TrueInputs:
         names = self.feature_names or tuple(f"x{i}" for i in range(self.mean.shape[1]))
         columns = {name + part: values[:, i] for i, name in enumerate(names) for part, values in parts.items()}
         return pd.DataFrame(columns | {"ess": self.ess}, index=self.index)
+
+
+def true_inputs_over_sizes(found: Sequence[TrueInputs], shares: Array, seed: SeedSequence) -> TrueInputs:
+    r"""The true inputs of a model of several sizes of the errors, from those of each size.
+
+    .. math:: p(\zeta | x, y) = \sum_j p_j\, p(\zeta | x, y, t_j)
+
+    The shares are those of the fit: a single row hardly changes what all training rows say of the size.
+
+    Args:
+        found: of each size, for the same rows and with as many draws.
+        shares: p, one for each, which add up to one.
+        seed: of the choice of draws, the same for all rows.
+
+    Returns:
+        Means, standard deviations and covariances of all together, and draws from each as its share is.
+
+    Examples:
+        >>> zero = np.zeros((1, 1))
+        >>> sizes = [TrueInputs(zero, zero + mean, zero + 1, np.ones(1)) for mean in (-1.0, 1.0)]
+        >>> true_inputs_over_sizes(sizes, np.array([0.5, 0.5]), SeedSequence(0)).std.round(3)
+        array([[1.414]])
+
+    """
+    first, means = found[0], np.array([each.mean for each in found])
+    mean = np.where(first.std > 0, np.tensordot(shares, means, 1), first.readings)
+    gaps = means - mean
+    variance = np.tensordot(shares, np.array([each.std for each in found]) ** 2 + gaps**2, 1)
+    covariance, draws = None, None
+    if first.draws is not None and first.covariance is not None:
+        own = np.array([each.covariance for each in found])
+        covariance = np.tensordot(shares, own + gaps[..., None] * gaps[..., None, :], 1)
+        n_draws = len(first.draws)
+        levels = (np.random.default_rng(seed).permutation(n_draws) + 0.5) / n_draws
+        chosen = np.searchsorted(np.cumsum(shares), levels).clip(0, len(found) - 1)
+        draws = np.empty_like(first.draws)
+        for place, each in enumerate(found):
+            assert each.draws is not None
+            draws[chosen == place] = each.draws[chosen == place]
+    ess = 1 / np.tensordot(shares**2, 1 / np.array([each.ess for each in found]), 1)
+    return replace(first, mean=mean, std=np.sqrt(variance), ess=ess, draws=draws, covariance=covariance)
 
 
 class ZetaMoments(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self, overload
 
@@ -20,25 +20,29 @@ from eiv.estimators import EiVEstimator
 from eiv.estimators.base import above_zero, counting, named
 from eiv.estimators.carried import inputs_at_fit, labels_of
 from eiv.estimators.population import Population, for_population, warn_of_unlike
-from eiv.inputs import InputPrior, LearnedPrior
+from eiv.estimators.sentences import with_sentences
+from eiv.inputs import InputPrior
 from eiv.inputs.plausible import check_plausible_labels, warn_of_scaled
 from eiv.inputs.sizes import EstimatedError
 from eiv.inputs.stated import StatedErrors
 from eiv.io.measured import errors_in_units
 from eiv.likelihoods import Likelihood, NoiseRule
-from eiv.model import SAMPLERS
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import LabelErrorWarning, Prediction
+from eiv.prediction.sampling import SAMPLERS
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Table
 from eiv.training.neighbours import warn_of_missed_curves
+from eiv.training.settings import ArgumentsForNumbers
 
 __all__ = ["EiVRegressor"]
 
 Array = NDArray[np.float64]
 
 
-class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
+@with_sentences({})
+@dataclass(eq=False, repr=False)
+class EiVRegressor(RegressorMixin, EiVEstimator, ArgumentsForNumbers):  # type: ignore[misc]
     r"""Neural network regression for inputs that carry error bars.
 
     .. math:: x = \zeta + \varepsilon_x, \qquad y = f_\theta(\zeta) + \varepsilon_y
@@ -56,72 +60,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
             a data sheet such as "±0.7", for all columns or for each; `docs/errors.md` lists them. A mapping may name a
             column of X that holds the errors of each row instead, `{"a": "a_err", "b": 0.1}`; such a column is no
             feature. What a mapping leaves out is exact. None for exact inputs: the model without Errors-in-Variables.
-        recipe: what holds for the arguments that are None: "default", which serves tables of 60 to 100,000 rows
-            without tuning, or "paper", the settings of the paper; see `eiv.training.settings`.
-        error_model: "classical", x scatters around the true input; or "berkson", x was set and the true input
-            scatters around it, so that zeta given x is N(x, x_err^2) whatever `input_prior` says.
-        input_prior: what is believed of the true input before x is seen: a name of `eiv.inputs.PRIORS`, such as
-            "mixture" (the default: a Gaussian mixture learned from X and its errors) and "flat" (the paper, Lemma 1);
-            or an object such as `eiv.NormalPrior(std, mean)`, `eiv.MixturePrior` or `eiv.LearnedPrior`.
-        missing: what NaN in X means: "refuse" (the default), an error; or "integrate", a reading that is missing, whose
-            true value is integrated over the learned prior given the other columns.
-        x_err_factor: what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to
-            ignore them, or "auto" (the default). That is 1; with network="cosine" it is 0.5, 0.25 or 0, with a warning,
-            where such a factor makes the labels more probable by e^5.
-        zeta_draws: how training integrates over the true input: "monte_carlo" (the paper), "antithetic", "stratified",
-            "sobol", "informed" (those of `n_zeta` candidates that explain y), "gauss_hermite" (`n_zeta` nodes along
-            each noisy feature, for at most three of them), "interpolated" (for one noisy feature: f is taken as
-            straight between `n_zeta` nodes), "profile" or "laplace" (the true input of each row is moved with the
-            weights; for a flat or normal `input_prior`), or "auto" (the default): "interpolated" for one noisy feature,
-            else "informed"; see `eiv.inputs.ZetaDraws`. Predictions do not depend on it: their zetas follow a rule or
-            are matched.
-        posterior: the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, such as "linearised_laplace"
-            (the default) and "bernoulli_dropout" (the paper), or a subclass of `eiv.posteriors.WeightPosterior` of your
-            own. Each family says in its docstring what it learns, costs and misses; `docs/method.md` compares them.
-        module: a callable `(n_inputs, n_outputs) -> torch.nn.Module`, with dropout layers of its own for the dropout
-            families, or None for the paper's network.
-        network: the kind of network: "paper", hidden layers of leaky ReLU, trained by steps; "cosine", one layer of
-            `hidden_units` cosines, a Gaussian process in the limit, whose length scales, strength and sigma_y are those
-            that make the labels most probable, without steps and without held-out rows; or "auto" (the default):
-            "cosine" where 1 to 50 features are noisy and no argument is given that only the other one has; of more than
-            3,000 rows, the kind that does better on rows held out.
-        hidden_units: units of each hidden layer, 128 by default; for network='cosine' cosines, 256 or more by default.
-        n_hidden: number of hidden layers; 4 by default.
-        dropout: p of the paper's network, for the dropout families; where rates are learned, or weights are normal,
-            what they start from.
-        weight_penalty: 1 / (2 lambda_theta^2), the strength of the prior of the weights; 1 by default.
-        epochs: how often training visits each row; by default as often as makes 5,000 steps, ten times at least.
-        batch_size: rows of a minibatch; 64 by default, more from 5,000 rows on.
-        learning_rate: Adam's step size; 0.001 by default.
-        learning_rate_decay: the share of the training, at its end, over which the step size falls linearly to zero; 0
-            leaves it as it is; 0.6 by default.
-        y_noise: sigma_y, the noise of the output: a known value in units of y, or the rule that finds it. That is a
-            name of `eiv.likelihoods.NOISE_RULES`, such as "likelihood" (the default: what maximises the bound) and
-            "rmse" (the paper: the RMSE of m(x)), or an `eiv.likelihoods.NoiseRule` of your own.
-        likelihood: how labels scatter about f: a name of `eiv.likelihoods.LIKELIHOODS`, such as "normal" (the paper,
-            and the default), or a subclass of `eiv.likelihoods.Likelihood` of your own; `docs/noise.md` says which one
-            when. The word auto compares them on held-out rows, and takes another than normal noise where that is
-            clearly better.
-        y_noise_init: sigma_y before its first update, as a share of the spread of y (in units of y where `standardise`
-            is False).
-        y_noise_every: sigma_y is renewed every this many epochs, and once at the end if there are fewer; by default
-            thirty times in a training.
-        held_out: the share of the rows that a network does not learn from, so that it does not take its own overfitting
-            for precision: 20 to 1,000 rows, at most a fifth of all, and none of fewer than 25. sigma_y by "likelihood"
-            comes from the learned rows, unless the held-out rows disagree. Where the covariance of the weights is found
-            after training, the variance that it explains is subtracted. By "rmse" and "residual" sigma_y comes from the
-            held-out rows alone. 0.1 by default, 0 in the paper.
-        n_zeta: L, draws of the true input per row in training. A prediction takes as many for each of its blocks, two
-            at least and five at most.
-        n_theta: K, draws of the weights per network in a prediction; 100 by default, 40 for each network of cosines.
-        n_networks: networks that are trained and whose draws are pooled.
-        standardise: whether X and y are brought to mean 0 and standard deviation 1 first, and their errors with them.
-        device: "auto" (a GPU where there is one), "cpu", "cuda" or "cuda:N".
-        dtype: "float32" or "float64".
-        precision: of the matrix products in training. "auto": TF32 on a GPU, float32 on the CPU; "float32": that
-            everywhere; "bfloat16": operands rounded to 8 bits, faster for wide networks (see `docs/benchmarks.md`).
+        recipe, ...: the settings; `eiv.training.settings.SETTINGS` has the sentence of each.
         random_state: seed; the same one gives the same numbers on the same machine.
-        verbose: whether training shows a progress bar.
 
     Attributes:
         n_features_in_: the columns of X: n_x, and those that hold errors.
@@ -164,74 +104,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
 
     """
 
-    def __init__(  # noqa: PLR0913  (an estimator)
-        self,
-        x_err: StatedErrors | EstimatedError = None,
-        *,
-        recipe: Literal["default", "paper"] = "default",
-        error_model: Literal["classical", "berkson"] = "classical",
-        input_prior: str | InputPrior | LearnedPrior | None = None,
-        missing: Literal["refuse", "integrate"] = "refuse",
-        x_err_factor: float | Literal["auto"] | None = None,
-        zeta_draws: str | None = None,
-        posterior: str | type[WeightPosterior] | None = None,
-        module: Callable[[int, int], nn.Module] | None = None,
-        network: str | None = None,
-        hidden_units: int | None = None,
-        n_hidden: int | None = None,
-        dropout: float | None = None,
-        weight_penalty: float | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        learning_rate_decay: float | None = None,
-        y_noise: str | float | NoiseRule | None = None,
-        likelihood: str | type[Likelihood] | None = None,
-        y_noise_init: float | None = None,
-        y_noise_every: int | None = None,
-        held_out: float | None = None,
-        n_zeta: int | None = None,
-        n_theta: int | None = None,
-        n_networks: int = 1,
-        standardise: bool = True,
-        device: str = "auto",
-        dtype: str = "float32",
-        precision: str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.x_err = x_err
-        self.recipe = recipe
-        self.error_model = error_model
-        self.input_prior = input_prior
-        self.missing = missing
-        self.x_err_factor = x_err_factor
-        self.zeta_draws = zeta_draws
-        self.posterior = posterior
-        self.module = module
-        self.network = network
-        self.hidden_units = hidden_units
-        self.n_hidden = n_hidden
-        self.dropout = dropout
-        self.weight_penalty = weight_penalty
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.learning_rate_decay = learning_rate_decay
-        self.y_noise = y_noise
-        self.likelihood = likelihood
-        self.y_noise_init = y_noise_init
-        self.y_noise_every = y_noise_every
-        self.held_out = held_out
-        self.n_zeta = n_zeta
-        self.n_theta = n_theta
-        self.n_networks = n_networks
-        self.standardise = standardise
-        self.device = device
-        self.dtype = dtype
-        self.precision = precision
-        self.random_state = random_state
-        self.verbose = verbose
+    x_err: StatedErrors | EstimatedError = None
 
     def fit(self, X: Any, y: Any, X_err: Any = None, y_err: Any = None, sample_weight: Any = None) -> Self:
         """Fit the networks by Algorithm 1.
@@ -405,10 +278,10 @@ class EiVRegressor(RegressorMixin, EiVEstimator):  # type: ignore[misc]
         path: str | Path,
         module: Callable[[int, int], nn.Module] | None = None,
         *,
-        posterior: type[WeightPosterior] | None = None,
+        posterior: type[WeightPosterior] | WeightPosterior | None = None,
         input_prior: InputPrior | None = None,
         y_noise: NoiseRule | None = None,
-        likelihood: type[Likelihood] | None = None,
+        likelihood: type[Likelihood] | Likelihood | None = None,
     ) -> Self:
         """Read a fitted model from its file; it predicts what it did before, to the last bit on the same machine.
 

@@ -1,18 +1,20 @@
-"""`sensitivity`: what would follow if the errors of X were of another size."""
+"""`sensitivity`: what would follow if the errors of X were of another size, or had another law."""
 
 from __future__ import annotations
 
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eiv import validation as v
-from eiv.inputs.errors import standard_deviations, times
+from eiv.inputs.errors import times
+from eiv.inputs.mixed import with_law
+from eiv.inputs.parts import Parts, nearest_parts
 from eiv.inputs.plausible import SuspiciousErrorWarning
 from eiv.metrics import coverage
 from eiv.model import FittedModel
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["Sensitivity", "SensitivityRow", "sensitivity"]
 
 Array = NDArray[np.float64]
-FACTORS = (0.5, 0.71, 1.41, 2.0)
+FACTORS = (0.5, 0.71, 1.41, 2.0, "rectangular", "student_t")  # and laws: one without tails, one with heavy ones
+STATED = "as stated"
+_LAWS = ("normal", "rectangular", "triangular", "student_t")
+_DOF = 4.0  # of a t distribution
 _HELD_OUT, _FEWEST = 0.2, 10  # share of the rows that the models are judged by, and their least number
 _SURE = 2.0  # standard errors
 _CLEARLY = 0.02  # nats per label, as intervals 2 % narrower have
@@ -36,7 +41,7 @@ _ALL = "all"
 
 @dataclass(frozen=True)
 class SensitivityRow:
-    """What another size of some errors does, on rows held out.
+    """What another size or law of some errors does, on rows held out.
 
     Attributes:
         column: the column whose errors are changed, or "all".
@@ -46,6 +51,7 @@ class SensitivityRow:
         coverage: the share of labels inside their 95 % interval.
         density_gain: the mean logarithm of the density of a label, less that with the errors as stated, in nats.
         density_error: the standard error of that difference, row by row.
+        law: the law of these errors, with the stated standard deviation; "as stated" where that is not changed.
 
     Examples:
         >>> SensitivityRow("all", 0.5, 0.2, 0.6, coverage=0.9, density_gain=-0.3, density_error=0.1).factor
@@ -60,14 +66,20 @@ class SensitivityRow:
     coverage: float
     density_gain: float
     density_error: float
+    law: str = STATED
+
+    @property
+    def change(self) -> str:
+        """What is changed, in a word: the factor, or the law."""
+        return f"{self.factor:g}" if self.law == STATED else self.law
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How a model depends on the size of the errors of X; the result of `eiv.sensitivity`.
+    """How a model depends on the size and the law of the errors of X; the result of `eiv.sensitivity`.
 
     Attributes:
-        rows: one for each choice of columns and factor; that with the errors as stated has the factor 1.
+        rows: one for each choice of columns, and factor or law; that with the errors as stated has the factor 1.
         n_held_out: rows that the models were judged by.
 
     Examples:
@@ -82,15 +94,19 @@ class Sensitivity:
     n_held_out: int
 
     def to_frame(self) -> pd.DataFrame:
-        """A table with one line for each choice of columns and factor."""
+        """A table with one line for each choice of columns, and factor or law."""
         import pandas as pd  # noqa: PLC0415
 
         return pd.DataFrame([vars(row) for row in self.rows])
 
     def of(self, column: str) -> list[SensitivityRow]:
         """The lines of one choice of columns, by their factor; that with the errors as stated is among them."""
-        chosen = [row for row in self.rows if row.column == column or row.factor == 1]
+        chosen = [row for row in self.rows if row.law == STATED and (row.column == column or row.factor == 1)]
         return sorted(chosen, key=lambda row: row.factor)
+
+    def laws_of(self, column: str) -> list[SensitivityRow]:
+        """The lines of one choice of columns with other laws."""
+        return [row for row in self.rows if row.column == column and row.law != STATED]
 
     @property
     def columns(self) -> list[str]:
@@ -119,13 +135,18 @@ class Sensitivity:
                     if side not in said:
                         said.add(side)
                         found.append(f"With the errors of {whose} times {row.factor:g}, {words}.")
+            for row in self.laws_of(column):
+                changes = list(self._changes(row).values())
+                said |= set(changes)
+                if changes:
+                    found.append(f"With {row.law} errors of {whose} of the stated size, {' and '.join(changes)}.")
             if not said:
-                found.append(f"For the errors of {whose}, no conclusion changes between the factors that were tried.")
+                found.append(f"For the errors of {whose}, no conclusion changes between what was tried.")
         return found
 
     def _changes(self, row: SensitivityRow) -> dict[str, str]:
         """What is other than with the errors as stated, by its kind."""
-        if row.factor == 1:
+        if row.factor == 1 and row.law == STATED:
             return {}
         found = {}
         if row.moved > 1:
@@ -151,17 +172,17 @@ def sensitivity(
     X_err: Any = None,
     y_err: Any = None,
     *,
-    factors: Sequence[float] = FACTORS,
+    factors: Sequence[float | str] = FACTORS,
     random_state: int = 0,
     on_progress: Callable[[float], None] | None = None,
 ) -> Sensitivity:
-    r"""What would follow if the errors of X were of another size.
+    r"""What would follow if the errors of X were of another size, or had another law.
 
     .. math:: \sigma_{x,j} \mapsto \mathrm{factor} \cdot \sigma_{x,j}
 
-    The model is fitted anew for each factor, of the errors of all columns together and of each noisy column alone. All
-    fits are one stack, on the same four fifths of the rows and with the same seed, so that random differences cancel.
-    The other rows judge them.
+    The model is fitted anew for each factor and each law, of the errors of all columns together and of each noisy
+    column alone. All fits are one stack, on the same four fifths of the rows and with the same seed, so that random
+    differences cancel. The other rows judge them.
 
     Args:
         model: a fitted model, whose settings are taken.
@@ -169,7 +190,9 @@ def sensitivity(
         y: `rows` or `rows x n_y`.
         X_err: the errors of X; by default those of the fit.
         y_err: the known errors of y, or None.
-        factors: what the errors are multiplied by.
+        factors: what the errors are multiplied by; or a law in place of a number, which they have then at the stated
+            standard deviation: "normal", "rectangular", "triangular" or "student_t" (4 degrees of freedom). Errors with
+            covariances have no other laws, so that these are left out.
         random_state: the seed of the choice of rows that are held out.
         on_progress: called with the share of the work that is done.
 
@@ -184,28 +207,30 @@ def sensitivity(
         >>> from eiv import EiVRegressor
         >>> X, y = np.random.default_rng(0).normal(size=(2, 60))
         >>> model = EiVRegressor(0.1, epochs=2).fit(X[:, None], y)
-        >>> found = sensitivity(model, X[:, None], y, factors=[0.5])
-        >>> [(row.column, row.factor) for row in found.rows]
-        [('all', 1.0), ('all', 0.5)]
+        >>> found = sensitivity(model, X[:, None], y, factors=[0.5, "rectangular"])
+        >>> [(row.column, row.factor, row.law) for row in found.rows]
+        [('all', 1.0, 'as stated'), ('all', 0.5, 'as stated'), ('all', 1.0, 'rectangular')]
 
     """
-    fitted = model.model_ if isinstance(model, EiVRegressor) else model
-    if not isinstance(fitted, FittedModel) or fitted.has_classes:
-        raise TypeError("model must be a fitted EiVRegressor, or its FittedModel.")
     for factor in factors:
-        v.check("factors", factor, v.real(0))
-    table = _table(fitted, X, y, X_err, y_err)
-    noisy = np.flatnonzero(standard_deviations(table.x_err).any(0)).tolist()
+        if isinstance(factor, str):
+            v.check_option("factors", factor, _LAWS)
+        else:
+            v.check("factors", factor, v.real(0))
+    fitted, table = table_for(model, X, y, X_err, y_err)
+    if len(table.x) * _HELD_OUT < _FEWEST:
+        raise ValueError(f"X must have {round(_FEWEST / _HELD_OUT)} rows at least, got {len(table.x)}.")
+    noisy = np.flatnonzero(table.stated_errors.any(0)).tolist()
     if not noisy:
         raise ValueError("X_err: no column of X has an error, so that there is none to change.")
-    choices = _choices(fitted, noisy, [each for each in factors if each != 1])
+    cases = _cases(fitted, table, noisy, factors)
     order = np.random.default_rng(random_state).permutation(len(table.x))
     n_held_out = round(_HELD_OUT * len(order))
     spec = Spec(fitted.arguments, fitted.seed)
-    scaled = [table.with_errors_times(factor) for _, _, factor in choices]
-    models = fit_stack([spec] * len(scaled), [each.take(order[n_held_out:]) for each in scaled], on_progress)
-    found = [_predicted(each, part.take(order[:n_held_out])) for each, part in zip(models, scaled, strict=True)]
-    rows = tuple(_row(*choice[:2], each, found[0]) for choice, each in zip(choices, found, strict=True))
+    changed = [each.table for each in cases]
+    models = fit_stack([spec] * len(changed), [each.take(order[n_held_out:]) for each in changed], on_progress)
+    found = [_predicted(each, part.take(order[:n_held_out])) for each, part in zip(models, changed, strict=True)]
+    rows = tuple(_row(case, each, found[0]) for case, each in zip(cases, found, strict=True))
     result = Sensitivity(rows, n_held_out)
     if result.overstated:
         warnings.warn(
@@ -227,8 +252,11 @@ class _Judged:
     covered: float
 
 
-def _table(model: FittedModel, X: Any, y: Any, X_err: Any, y_err: Any) -> Table:
-    """The rows, checked, with the errors that the model takes them to have."""
+def table_for(model: EiVRegressor | FittedModel, X: Any, y: Any, X_err: Any, y_err: Any) -> tuple[FittedModel, Table]:
+    """A model, and rows with labels for it, checked, with the errors that it takes them to have."""
+    model = model.model_ if isinstance(model, EiVRegressor) else model
+    if not isinstance(model, FittedModel) or model.has_classes:
+        raise TypeError("model must be a fitted EiVRegressor, or its FittedModel.")
     names = model.names.features
     if names is not None and hasattr(X, "columns"):
         missing = [name for name in names if name not in set(map(str, X.columns))]
@@ -242,27 +270,43 @@ def _table(model: FittedModel, X: Any, y: Any, X_err: Any, y_err: Any) -> Table:
         raise ValueError(f"X must be rows x {model.n_features}, as the model was fitted with, got shape {x.shape}.")
     if labels.shape[1] != model.n_outputs:
         raise ValueError(f"y must have {model.n_outputs} outputs, as the model has, got {labels.shape[1]}.")
-    if len(x) * _HELD_OUT < _FEWEST:
-        raise ValueError(f"X must have {round(_FEWEST / _HELD_OUT)} rows at least, got {len(x)}.")
+    x, errors, _ = model.readings(x, X_err)
     if not (np.isfinite(x).all() and np.isfinite(labels).all()):
         raise ValueError("X and y must hold finite numbers only.")
-    x, errors, _ = model.readings(x, X_err)
     if model.sizes is not None:
         errors = times(errors, model.sizes.factor)
     known = None if y_err is None else v.check_y_err(y_err, labels.shape, model.names.outputs)
-    return Table(x, errors, labels, known, model.names)
+    return model, Table(x, errors, labels, known, model.names)
 
 
-def _choices(model: FittedModel, noisy: list[int], factors: list[float]) -> list[tuple[str, float, Array]]:
-    """Which columns are changed, by how much, and the factor of each: first none of them."""
+class _Case(NamedTuple):
+    """What is changed, and the rows with it."""
+
+    column: str
+    factor: float
+    law: str
+    table: Table
+
+
+def _cases(model: FittedModel, table: Table, noisy: list[int], factors: Sequence[float | str]) -> list[_Case]:
+    """What is changed: first nothing, then the errors of all noisy columns, then those of each."""
     names = model.names.features or tuple(f"x{j}" for j in range(model.n_features))
-    found = [(_ALL, 1.0, np.ones(model.n_features))]
     groups = [(_ALL, noisy)] + ([(names[j], [j]) for j in noisy] if len(noisy) > 1 else [])
+    found = [_Case(_ALL, 1.0, STATED, table)]
     for (name, columns), factor in itertools.product(groups, factors):
-        each = np.ones(model.n_features)
-        each[columns] = factor
-        found.append((name, float(factor), each))
+        if isinstance(factor, str):
+            if table.x_err.ndim == 2:
+                changed = replace(table, x_err=with_law(table.x_err, columns, _unit(factor)))
+                found.append(_Case(name, 1.0, factor, changed))
+        elif factor != 1:
+            each = np.ones(model.n_features)
+            each[columns] = factor
+            found.append(_Case(name, float(factor), STATED, table.with_errors_times(each)))
     return found
+
+
+def _unit(law: str) -> Parts:
+    return Parts.normal(np.ones(1)) if law == "normal" else nearest_parts(law, _DOF if law == "student_t" else 0.0)
 
 
 def _predicted(model: FittedModel, table: Table) -> _Judged:
@@ -273,15 +317,16 @@ def _predicted(model: FittedModel, table: Table) -> _Judged:
     return _Judged(p, densities.mean(1), coverage(y, *p.interval(0.95, of="label")))
 
 
-def _row(column: str, factor: float, found: _Judged, stated: _Judged) -> SensitivityRow:
+def _row(case: _Case, found: _Judged, stated: _Judged) -> SensitivityRow:
     change = (found.prediction.mean - stated.prediction.mean) / stated.prediction.std
     gain = found.densities - stated.densities
     return SensitivityRow(
-        column,
-        factor,
+        case.column,
+        case.factor,
         moved=float(np.sqrt(np.mean(change**2))),
         u_ratio=float(np.median(found.prediction.std / stated.prediction.std)),
         coverage=float(found.covered),
         density_gain=float(gain.mean()),
         density_error=float(gain.std() / np.sqrt(len(gain))),
+        law=case.law,
     )

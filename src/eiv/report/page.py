@@ -34,7 +34,7 @@ from eiv.report.sections import LabelError, Output
 from eiv.report.words import counted, coverage_verdict, number, percent, verdict
 
 if TYPE_CHECKING:
-    from eiv import FittedModel
+    from eiv import FittedModel, Sensitivity
 
 __all__ = ["write_model_page"]
 
@@ -49,6 +49,7 @@ def write_model_page(
     sample: Sample | None = None,
     provenance: Sequence[tuple[str, str]] = (),
     on_step: Callable[[str], None] = lambda step: None,
+    sensitivity: Sensitivity | None = None,
 ) -> None:
     """Write one self-contained HTML page on a model.
 
@@ -59,6 +60,7 @@ def write_model_page(
         sample: rows of a table, with or without labels. Without it the page shows what the model file holds.
         provenance: further lines for the table at the end, each a name and a value.
         on_step: called with a description of each step.
+        sensitivity: what other errors do (`eiv.sensitivity`), for a section of its own; not for classes.
 
     Examples:
         >>> import tempfile
@@ -82,6 +84,8 @@ def write_model_page(
     outputs, where = _outputs(model, header, sample)
     on_step("drawing")
     parts = _sections(model, outputs, sample, where, learned=_is_learned(header, sample))
+    if sensitivity is not None:
+        parts.insert(-1, sections.sensitivity_section(sensitivity))  # before that on the training
     names = " and ".join(output.name for output in outputs)
     write_page(
         path,

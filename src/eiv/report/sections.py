@@ -24,7 +24,7 @@ from eiv.training.diagnostics import LARGE_GAP
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from eiv import FittedModel
+    from eiv import FittedModel, Sensitivity
 
 Array = NDArray[np.float64]
 _SHOWN_LEVELS = [0.5, 0.68, 0.9, 0.95, 0.99]
@@ -332,6 +332,28 @@ def _unlike_rows(output: Output, sample: Sample, model: FittedModel) -> list[Htm
     ]
     which = "Rows" if len(places) <= _MOST_ROWS else f"The first {_MOST_ROWS} of {len(places):,} rows"
     return [HtmlTable(f"{which} unlike the training rows", ("row", "what sets it apart"), rows)]
+
+
+def sensitivity_section(found: Sensitivity) -> Section:
+    """The section on errors of another size or law."""
+    text = [
+        f"The model was fitted anew with errors of other sizes and laws, and judged on {found.n_held_out:,} rows held "
+        "out. The law of the errors is changed at the stated standard deviation.",
+        *found.words(),
+    ]
+    headings = ["errors of", "factor or law", "change in u", "u / as stated", "labels inside", "density, nats", "±"]
+    lines = [
+        [Cell.of(row.column), Cell.of(row.change)]
+        + [_cell(value) for value in (row.moved, row.u_ratio)]
+        + [_share(row.coverage), _cell(row.density_gain), _cell(row.density_error)]
+        for column in found.columns
+        for row in [*found.of(column), *found.laws_of(column)]
+    ]
+    caption = "Change of the prediction in units of u as stated, and the gain in log density per label."
+    figure = _figure("sensitivity", found.plot(), "What another size of the errors does, on rows held out.")
+    return Section(
+        "sensitivity", "If the errors were other ones", text, [figure], [HtmlTable(caption, headings, lines)]
+    )
 
 
 def training_section(model: FittedModel) -> Section:

@@ -15,7 +15,8 @@ from eiv.engine.workers import run_tasks
 from eiv.inputs.plausible import SuspiciousErrorWarning
 from eiv.model import FittedModel
 from eiv.scaling import mean_and_spread
-from eiv.training.fitting import Spec, Table, Trial, device_of, fit_stack
+from eiv.training.fitting import Spec, Table, Trial, fit_stack
+from eiv.training.making import device_of
 from eiv.training.progress import Progress, part_of
 from eiv.training.settings import AUTO, settings_for
 from eiv.training.sizes import check_can_learn, fit_with_sizes

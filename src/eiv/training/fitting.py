@@ -13,14 +13,13 @@ import numpy as np
 import torch
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from eiv import validation as v
 from eiv.engine.graphs import matmul_precision
 from eiv.engine.streams import Purpose, Streams, network_seeds
 from eiv.engine.workers import n_workers, run_tasks
 from eiv.inputs import (
-    PRIORS,
     ErrorLaw,
     FlatPrior,
     InputPrior,
@@ -33,19 +32,26 @@ from eiv.inputs import (
     ZetaPosterior,
 )
 from eiv.inputs.errors import standard_deviations, times
+from eiv.inputs.given import log_density_of_readings
 from eiv.inputs.mixed import Errors, MixedErrors, as_tensor, missing_cells
 from eiv.inputs.rows import stack_rows
-from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
-from eiv.model import FittedModel, Names, Record, standardised_zetas
-from eiv.networks import CosineNetwork, NetworkStack, paper_network
-from eiv.networks.fast import fast_stack
-from eiv.posteriors import FAMILIES, WeightPosterior
+from eiv.inputs.zetas import standardised_zetas
+from eiv.likelihoods import Likelihood
+from eiv.model import FittedModel, Names, Record
+from eiv.posteriors import WeightPosterior
 from eiv.posteriors.base import one_or_each
 from eiv.scaling import Scaler, mean_and_spread
 from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
 from eiv.training.evidence import MEMBERS, Fitted, Found, KernelSearch, fit_by_evidence, n_rounds
 from eiv.training.loop import Schedule, TrainingResult, train
-from eiv.training.progress import Report, show_integration, training_progress
+from eiv.training.making import (
+    device_of,
+    input_prior_of,
+    likelihood_of,
+    new_likelihood,
+    new_posterior,
+)
+from eiv.training.progress import Progress, Report, part_of, show_integration, training_progress
 from eiv.training.settings import DTYPES, Settings, settings_for
 
 Array = NDArray[np.float64]
@@ -111,6 +117,19 @@ class Table:
         """The rows with NaN where there is no reading."""
         missing = missing_cells(self.x_err)
         return self.x if missing is None else np.where(missing, np.nan, self.x)
+
+    @property
+    def usual_error(self) -> Array | None:
+        """The error in predictions where none is given; None where rows had errors of their own."""
+        if self.laws is not None:
+            return self.x_err_median
+        return None if isinstance(self.x_err, MixedErrors) or len(self.x_err) > 1 else self.x_err[0]
+
+    @property
+    def stated_errors(self) -> Array:
+        """`(1 or rows) x n_x`, the standard deviations of the errors of readings; 0 where there is no reading."""
+        errors, missing = standard_deviations(self.x_err), missing_cells(self.x_err)
+        return errors if missing is None else np.where(missing, 0.0, errors)
 
     @property
     def n_noisy(self) -> int:
@@ -204,7 +223,7 @@ class _Member:
             posterior=posterior,
             likelihood=likelihood,
             weights=np.full(n_networks, 1 / n_networks),
-            x_err=self._usual_error(record),
+            x_err=self.table.usual_error,
             n_features=table.x.shape[1],
             n_outputs=table.y.shape[1],
             names=table.names,
@@ -212,13 +231,6 @@ class _Member:
             cloud=self._cloud(record),
             laws=table.laws,
         )
-
-    def _usual_error(self, record: Record) -> Array | None:
-        """The error in predictions where none is given; None where rows had errors of their own."""
-        errors = self.table.x_err
-        if self.table.laws is not None:
-            return record.x_err_median
-        return None if isinstance(errors, MixedErrors) or len(errors) > 1 else errors[0]
 
     def _cloud(self, record: Record) -> TrainingCloud:
         """Where the rows lie: by the prior, where that was learned from them."""
@@ -232,10 +244,10 @@ class _Member:
 def fit_stack(
     specs: Sequence[Spec],
     tables: Sequence[Table],
-    on_progress: Callable[[float], None] | None = None,
+    on_progress: Progress = None,
     near: Sequence[Found] = (),
 ) -> list[FittedModel]:
-    """Fit models of one kind, on as many rows each, as one stack of networks.
+    """Fit models of one kind, on as many rows each, as one stack of networks, or one for each way to draw zetas.
 
     They may differ in their rows, their seeds, and in what `_OWN` lists. Networks of cosines may begin `near` kernels
     that were found before, one for each model.
@@ -247,13 +259,34 @@ def fit_stack(
         chosen, [table.with_errors_times(own.x_err_factor) for own, table in zip(chosen, tables, strict=True)]
     )
     members = [_Member.of(*parts) for parts in zip(specs, chosen, tables, priors, strict=True)]
-    settings, device = chosen[0], members[0].rows.y.device
-    if settings.network == "cosine":
+    if chosen[0].network == "cosine":
         return _fit_by_evidence(members, on_progress, near or [None] * len(members))
+    found: dict[int, FittedModel] = {}
+    stacks = _by_draws(members)
+    for i, places in enumerate(stacks):
+        models = _fit_by_steps([members[place] for place in places], part_of(on_progress, i, len(stacks)))
+        found |= dict(zip(places, models, strict=True))
+    models = [found[place] for place in range(len(members))]
+    _tell_of_zetas(models, members)
+    return models
+
+
+def _by_draws(members: Sequence[_Member]) -> list[list[int]]:
+    """The places of the members that draw their zetas in the same way, so that each has the numbers it has alone."""
+    stacks: dict[ZetaDraws | None, list[int]] = {}
+    for place, member in enumerate(members):
+        inputs = member.rows.inputs
+        stacks.setdefault(None if inputs.is_exact else _draws(member.settings, inputs), []).append(place)
+    return list(stacks.values())
+
+
+def _fit_by_steps(members: Sequence[_Member], on_progress: Progress) -> list[FittedModel]:
+    """Train the networks of all members as one stack."""
+    settings, device, (n_rows, n_x) = members[0].settings, members[0].rows.y.device, members[0].table.x.shape
     seeds = [seed for member in members for seed in member.seeds]
     rows = [member.rows for member in members for _ in member.seeds]
     likelihood = _likelihood(members)
-    schedule = _schedule(settings, likelihood, len(tables[0].x))
+    schedule = _schedule(settings, likelihood, n_rows)
     stop = threading.Event()
 
     def fit_group(posterior: WeightPosterior, group: slice, report: Report | None) -> TrainingResult:
@@ -262,7 +295,7 @@ def fit_stack(
 
     penalties = [member.settings.weight_penalty for member in members for _ in member.seeds]
     penalty = one_or_each(torch.tensor(penalties, dtype=torch.float64, device=device))
-    whole = new_posterior(settings, tables[0].x.shape[1], tables[0].y.shape[1], seeds, device, penalty)
+    whole = new_posterior(settings, n_x, members[0].table.y.shape[1], seeds, device, penalty)
     n_zeta = 1 if rows[0].inputs.is_exact else _draws(settings, rows[0].inputs).n_zeta
     work = settings.batch_size * n_zeta * whole.stack.width**2
     size = -(-len(seeds) // n_workers(len(seeds), device, work))
@@ -279,22 +312,25 @@ def fit_stack(
 
 
 def _check_one_kind(chosen: Sequence[Settings]) -> None:
-    """Refuse models that differ in what their networks have in common; of the user's own objects the class counts."""
+    """Refuse models that differ in what their networks have in common."""
     first = vars(chosen[0])
     for name, value in ((name, value) for other in chosen[1:] for name, value in vars(other).items()):
         known = name == "y_noise" and all(isinstance(each, int | float) for each in (value, first[name]))
-        same = value == first[name] if isinstance(value, _PLAIN) else _kind(value) is _kind(first[name])
+        same = value == first[name] if isinstance(value, _PLAIN) else _same(value, first[name])
         if name not in _OWN and not known and not same:
             raise ValueError(f"{name} must be the same for all models of a stack, got {first[name]!r} and {value!r}.")
 
 
-def _kind(value: object) -> object:
-    """A class, or that of an object; an estimator that is cloned has copies of its objects."""
-    return value if isinstance(value, type) else type(value)
+def _same(value: object, other: object) -> bool:
+    """Whether two classes or objects of the user's own are one, or copies: a cloned estimator has copies of them."""
+    if value is other or isinstance(value, type) or type(value) is not type(other):
+        return value is other
+    parts, others = getattr(value, "__dict__", {}), getattr(other, "__dict__", {})
+    return parts.keys() == others.keys() and all(np.array_equal(part, others[name]) for name, part in parts.items())
 
 
 def _fit_by_evidence(
-    members: Sequence[_Member], on_progress: Callable[[float], None] | None, near: Sequence[Found | None]
+    members: Sequence[_Member], on_progress: Progress, near: Sequence[Found | None]
 ) -> list[FittedModel]:
     """Fit networks of cosines, one after another on a GPU, side by side on the cores of a CPU."""
     settings, device = members[0].settings, members[0].rows.y.device
@@ -305,7 +341,11 @@ def _fit_by_evidence(
     def fit(member: _Member, seed: SeedSequence, begin: Found | None, place: int, report: Report | None) -> Fitted:
         known = likelihood.state["y_noise"][place] if likelihood.is_fixed else None
         posterior = new_posterior(settings, n_x, n_y, [seed] * MEMBERS, device)
-        return fit_by_evidence(posterior, member.rows, _number(seed), known, reported(report), member.halves, begin)
+        found = fit_by_evidence(posterior, member.rows, _number(seed), known, reported(report), member.halves, begin)
+        if on_progress is not None and len(pairs) > 1:
+            done.append(place)
+            on_progress(len(done) / len(pairs))
+        return found
 
     def reported(report: Report | None) -> Callable[[int, Tensor, Tensor], None]:
         def on_round(done: int, loss: Tensor, y_noise: Tensor) -> None:
@@ -314,9 +354,11 @@ def _fit_by_evidence(
 
         return on_round
 
+    done: list[int] = []  # fits, which are the steps of the progress where there are several
     pairs = [(member, seed, begin) for member, begin in zip(members, near, strict=True) for seed in member.seeds]
     n_steps = n_rounds(n_x, likelihood.is_fixed)
-    with training_progress(n_steps, y_scale, settings.verbose, on_progress, "rounds") as report:
+    of_rounds = on_progress if len(pairs) == 1 else None
+    with training_progress(n_steps, y_scale, settings.verbose, of_rounds, "rounds") as report:
         tasks = [partial(fit, *pair, place, None if place else report) for place, pair in enumerate(pairs)]
         found = iter(run_tasks(tasks, device))
     if on_progress is not None:
@@ -373,11 +415,10 @@ class Trial(NamedTuple):
     def log_density_of_x(self) -> float:
         r"""The logarithm of the density of x in the rows of the search.
 
-        .. math:: \sum_i \log \int \pi(\zeta)\, \mathcal{N}(x_i | \zeta, S_i)\, \mathrm{d}\zeta
+        .. math:: \sum_i \log \int \pi(\zeta)\, p(x_i | \zeta)\, \mathrm{d}\zeta
         """
-        rows = self.search.rows.cpu().numpy()
-        some = self.table.take(rows)
-        found: Tensor = self.prior.log_density(torch.tensor(some.x), torch.tensor(some.x_err))  # type: ignore[attr-defined]
+        some = self.table.take(self.search.rows.cpu().numpy())
+        found = log_density_of_readings(self.prior, torch.tensor(some.x), some.x_err)
         return float(found.sum() if some.weights is None else found @ torch.tensor(some.weights))
 
 
@@ -405,9 +446,7 @@ def _models(
         for model, member, own in zip(models, members, networks, strict=True)
     ]
     with matmul_precision(losses.device, members[0].settings.precision):
-        models = run_tasks(tasks, losses.device, width=posterior.stack.width)
-    _tell_of_zetas(models, members)
-    return models
+        return run_tasks(tasks, losses.device, width=posterior.stack.width)
 
 
 def _measured(model: FittedModel, member: _Member, likelihood: Likelihood) -> FittedModel:
@@ -451,20 +490,6 @@ def _likelihood(members: Sequence[_Member]) -> Likelihood:
     return new_likelihood(members[0].settings, torch.stack(values))
 
 
-def new_likelihood(settings: Settings, y_noise: Tensor) -> Likelihood:
-    """The likelihood of networks, one of ours by its name or the user's own, with this noise, `S x n_y`."""
-    rule = NOISE_RULES[settings.y_noise] if isinstance(settings.y_noise, str) else settings.y_noise
-    return likelihood_of(settings).start(y_noise, rule if isinstance(rule, NoiseRule) else None)
-
-
-def likelihood_of(settings: Settings) -> type[Likelihood]:
-    """The likelihood: one of ours by its name, or the user's own."""
-    kind: type[Likelihood] = (
-        LIKELIHOODS[settings.likelihood] if isinstance(settings.likelihood, str) else settings.likelihood
-    )
-    return kind
-
-
 def _schedule(settings: Settings, likelihood: Likelihood, n_rows: int) -> Schedule:
     judges = not likelihood.is_fixed or likelihood.splits_error
     shared: dict[str, Any] = {each.name: vars(settings).get(each.name) for each in fields(Schedule)}
@@ -482,45 +507,6 @@ def _n_held_out(share: float, n_rows: int) -> int:
     return found if share and found >= _FEWEST_HELD_OUT else 0
 
 
-def new_posterior(
-    settings: Settings,
-    n_inputs: int,
-    n_y: int,
-    seeds: Sequence[SeedSequence],
-    device: torch.device,
-    weight_penalty: float | Tensor | None = None,
-) -> WeightPosterior:
-    """The weight posterior of fresh networks with these seeds; `weight_penalty`, `S`, where it is not the settings'."""
-    n_outputs = likelihood_of(settings).width(n_y)
-
-    def build() -> nn.Module:
-        if settings.module is not None:
-            try:
-                return settings.module(n_inputs, n_outputs)
-            except TypeError as error:
-                raise TypeError(f"module must take (n_inputs, n_outputs); calling it failed: {error}") from error
-        return network_of(settings, n_inputs, n_outputs)
-
-    stack = NetworkStack(build, n_inputs, n_outputs, seeds, device, DTYPES[settings.dtype])
-    penalty = settings.weight_penalty if weight_penalty is None else weight_penalty
-    return family_of(settings)(fast_stack(stack, settings.precision), penalty)
-
-
-def network_of(settings: Settings, n_inputs: int, n_outputs: int) -> nn.Module:
-    """A network of one of our kinds."""
-    if settings.network == "cosine":
-        return CosineNetwork(n_inputs, n_outputs, settings.hidden_units)
-    return paper_network(n_inputs, n_outputs, settings.hidden_units, settings.n_hidden, settings.dropout)
-
-
-def family_of(settings: Settings) -> type[WeightPosterior]:
-    """The family of the weight posterior: one of ours by its name, or the user's own."""
-    family: type[WeightPosterior] = (
-        FAMILIES[settings.posterior] if isinstance(settings.posterior, str) else settings.posterior
-    )
-    return family
-
-
 def scalers_of(settings: Settings, table: Table) -> tuple[Scaler, Scaler]:
     """What standardises X, and what standardises y."""
     kind = likelihood_of(settings)
@@ -532,20 +518,6 @@ def _scaler(values: Array, weights: Array | None, standardise: bool, has_tails: 
     if not standardise:
         return Scaler.identity(values.shape[1])
     return (Scaler.fit_middle if has_tails else Scaler.fit)(values, weights)
-
-
-def input_prior_of(prior: object, error_model: str) -> InputPrior | LearnedPrior:
-    """The input prior that the arguments of a model stand for, to be fitted or not."""
-    if isinstance(prior, str):
-        v.check_option("input_prior", prior, tuple(PRIORS))
-    elif isinstance(prior, type) or not (hasattr(prior, "posterior") or hasattr(prior, "fit")):
-        raise TypeError(
-            f"input_prior must be {', '.join(map(repr, PRIORS))} or an input prior such as eiv.NormalPrior(std=1.0), "
-            f"got {prior!r}."
-        )
-    if error_model == "berkson":
-        return FlatPrior()
-    return PRIORS[prior] if isinstance(prior, str) else prior  # type: ignore[return-value]
 
 
 def _fitted_priors(settings: Sequence[Settings], tables: Sequence[Table]) -> list[InputPrior]:
@@ -590,18 +562,3 @@ def _as_tensors(table: Table) -> tuple[Tensor, Tensor | MixedErrors, Tensor | No
 
 def _weights(table: Table) -> list[Array]:
     return [] if table.weights is None else [table.weights]
-
-
-def device_of(device: str) -> torch.device:
-    """The device that an argument stands for."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}.") from error
-    if found.type not in ("cpu", "cuda"):
-        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}.")
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device {device!r} was asked for, but torch sees no GPU here. Use device='auto' or 'cpu'.")
-    return found

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import nn
 
 from eiv import validation as v
 from eiv.engine.products import PRECISIONS
-from eiv.inputs import MOVED_ZETAS, PRIORS, ZETA_DRAWS
+from eiv.inputs import MOVED_ZETAS, PRIORS, ZETA_DRAWS, InputPrior, LearnedPrior
 from eiv.likelihoods import LIKELIHOODS, NOISE_RULES, Likelihood, NoiseRule
 from eiv.posteriors import FAMILIES, WeightPosterior
 
@@ -21,12 +23,13 @@ __all__ = ["RECIPES", "SETTINGS", "Setting", "Settings", "settings_for"]
 NETWORKS = ("paper", "cosine")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 _FAMILY = v.Constraint(
-    lambda value: isinstance(value, type) and issubclass(value, WeightPosterior),
-    "a subclass of eiv.posteriors.WeightPosterior",
+    lambda value: _is_own(value, WeightPosterior) and not hasattr(value, "stack"),
+    "a subclass of eiv.posteriors.WeightPosterior, or an object of one that has no networks yet",
 )
 AUTO = "auto"  # the data decide
 _LIKELIHOOD = v.Constraint(
-    lambda value: isinstance(value, type) and issubclass(value, Likelihood), "a subclass of eiv.likelihoods.Likelihood"
+    lambda value: _is_own(value, Likelihood) and isinstance(value, type) == _starts_from_class(value),
+    "a subclass of eiv.likelihoods.Likelihood, or an object of one whose `start` is an ordinary method",
 )
 _RULE = v.Constraint(lambda value: isinstance(value, NoiseRule), "an eiv.likelihoods.NoiseRule")
 _PRIOR = v.Constraint(
@@ -39,6 +42,16 @@ _MODULE = v.Constraint(
     "n_outputs: ...)",
 )
 _DEVICE = v.Constraint(lambda value: value == "auto" or _is_device(value), "'auto', 'cpu', 'cuda' or 'cuda:N'")
+
+
+def _is_own(value: Any, kind: type) -> bool:
+    """Whether a value is a subclass of `kind`, or an object of one."""
+    return issubclass(value, kind) if isinstance(value, type) else isinstance(value, kind)
+
+
+def _starts_from_class(value: Any) -> bool:
+    """Whether a likelihood is started by a class method, which would lose the parameters of an object."""
+    return isinstance(inspect.getattr_static(value, "start"), classmethod)
 
 
 def _is_device(value: Any) -> bool:
@@ -86,7 +99,7 @@ def fixed(check: v.Constraint, text: str, value: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The settings of a fit, each as the user or the recipe says.
+    """The settings of a fit, each as the user or the recipe says. `Arguments` has each as an estimator's argument.
 
     Examples:
         >>> settings_for({"recipe": "paper", "epochs": 7}, n_rows=500).epochs
@@ -146,8 +159,8 @@ class Settings:
         v.either(v.option(*FAMILIES), _FAMILY),
         "the family of the weight posterior: a name of `eiv.posteriors.FAMILIES`, such as "
         '"linearised_laplace" (the default) and "bernoulli_dropout" (the paper), or a subclass of '
-        "`eiv.posteriors.WeightPosterior` of your own. Each family says in its docstring what it learns, costs "
-        "and misses; `docs/method.md` compares them.",
+        "`eiv.posteriors.WeightPosterior` of your own, or an object of it. Each family says in its docstring what it "
+        "learns, costs and misses; `docs/method.md` compares them.",
         paper="bernoulli_dropout",
         default="linearised_laplace",
     )
@@ -228,7 +241,8 @@ class Settings:
     likelihood: Any = of_recipe(
         v.either(v.option(*LIKELIHOODS, AUTO), _LIKELIHOOD),
         'how labels scatter about f: a name of `eiv.likelihoods.LIKELIHOODS`, such as "normal" (the paper, and '
-        "the default), or a subclass of `eiv.likelihoods.Likelihood` of your own; `docs/noise.md` says which one when. "
+        "the default), or a subclass of `eiv.likelihoods.Likelihood` of your own, or an object of it; `docs/noise.md` "
+        "says which one when. "
         "The word auto compares them on held-out rows, and takes another than normal noise where that is clearly "
         "better.",
         paper="normal",
@@ -302,6 +316,62 @@ class Settings:
         "whether training shows a progress bar.",
         False,
     )
+
+
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class Arguments:
+    """The settings as arguments of both estimators; None stands for what the recipe says.
+
+    Examples:
+        >>> from eiv import EiVRegressor
+        >>> issubclass(EiVRegressor, Arguments)
+        True
+
+    """
+
+    recipe: Literal["default", "paper"] = "default"
+    error_model: Literal["classical", "berkson"] = "classical"
+    input_prior: str | InputPrior | LearnedPrior | None = None
+    missing: Literal["refuse", "integrate"] = "refuse"
+    x_err_factor: float | Literal["auto"] | None = None
+    zeta_draws: str | None = None
+    posterior: str | type[WeightPosterior] | WeightPosterior | None = None
+    module: Callable[[int, int], nn.Module] | None = None
+    network: str | None = None
+    hidden_units: int | None = None
+    n_hidden: int | None = None
+    dropout: float | None = None
+    weight_penalty: float | None = None
+    epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    learning_rate_decay: float | None = None
+    n_zeta: int | None = None
+    n_theta: int | None = None
+    n_networks: int = 1
+    standardise: bool = True
+    device: str = "auto"
+    dtype: str = "float32"
+    precision: str = "auto"
+    random_state: int | np.random.RandomState | None = None
+    verbose: bool = False
+
+
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class ArgumentsForNumbers(Arguments):
+    """Those of `EiVRegressor`, whose labels scatter by a sigma_y; classes have none.
+
+    Examples:
+        >>> sorted(vars(ArgumentsForNumbers()).keys() - vars(Arguments()).keys())
+        ['held_out', 'likelihood', 'y_noise', 'y_noise_every', 'y_noise_init']
+
+    """
+
+    y_noise: str | float | NoiseRule | None = None
+    likelihood: str | type[Likelihood] | Likelihood | None = None
+    y_noise_init: float | None = None
+    y_noise_every: int | None = None
+    held_out: float | None = None
 
 
 SETTINGS: dict[str, Setting] = {field.name: field.metadata["setting"] for field in dataclasses.fields(Settings)}

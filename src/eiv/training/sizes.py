@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from scipy.interpolate import Akima1DInterpolator
 
 from eiv.engine.workers import run_tasks
-from eiv.inputs.errors import standard_deviations
-from eiv.inputs.mixed import MixedErrors
 from eiv.inputs.sizes import LearnedSizes, SizeNode, SizePrior, two_nodes
 from eiv.model import FittedModel
 from eiv.training.evidence import Found
-from eiv.training.fitting import Spec, Table, Trial, device_of, fit_stack, input_prior_of
+from eiv.training.fitting import Spec, Table, Trial, fit_stack
+from eiv.training.making import device_of, input_prior_of
 from eiv.training.progress import Progress, part_of
 from eiv.training.settings import Settings
 
@@ -157,7 +156,7 @@ def fit_with_sizes(spec: Spec, table: Table, on_progress: Progress = None) -> Fi
     prior = table.size_prior
     spec = spec.given(network="cosine", x_err_factor=1.0)
     plain = replace(table, size_prior=None)
-    groups = prior.groups(standard_deviations(table.x_err))
+    groups = prior.groups(table.stated_errors)
     if not groups:
         return fit_stack([spec], [plain], on_progress)[0]
     found, kernels = _posteriors(spec, plain, prior, groups, part_of(on_progress, 0, 2))
@@ -189,12 +188,7 @@ def check_can_learn(settings: Settings, table: Table) -> None:
             "form. Leave out the arguments that only other networks have (such as recipe='paper', likelihood or "
             "epochs), or state the errors without eiv.estimated."
         )
-    if isinstance(table.x_err, MixedErrors):
-        raise ValueError(
-            "x_err: the size of errors is learned for normal errors and readings that are all there; state laws of "
-            "errors without eiv.estimated."
-        )
-    groups = table.size_prior.groups(standard_deviations(table.x_err))
+    groups = table.size_prior.groups(table.stated_errors)
     if len(groups) > _MOST_SEPARATE:
         raise ValueError(
             f"x_err: {len(groups)} columns have errors of unknown size, and at most {_MOST_SEPARATE} sizes are learned "
@@ -270,14 +264,12 @@ def _pooled(
     longest = max(map(len, courses))
     courses = [np.pad(each, ((0, longest - len(each)), (0, 0)), mode="edge") for each in courses]
     weights = np.concatenate([share * model.weights for share, model in zip(shares, models, strict=True)])
-    assert not isinstance(table.x_err, MixedErrors)
-    stated = np.median(standard_deviations(table.x_err), axis=0)
     return replace(
         main,
         posterior=first.posterior.join([model.posterior for model in others]),
         likelihood=first.likelihood.join([model.likelihood for model in others]),
         weights=weights / weights.sum(),
-        x_err=table.x_err[0] if len(table.x_err) == 1 else None,
-        record=replace(main.record, loss_curve=np.concatenate(courses, axis=1), x_err_median=stated),
+        x_err=table.usual_error,
+        record=replace(main.record, loss_curve=np.concatenate(courses, axis=1), x_err_median=table.x_err_median),
         sizes=replace(sizes, nodes=nodes),
     )

@@ -3,13 +3,15 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from eiv.experiments.runs import RunOptions
 from eiv.experiments.studies import errors
 from eiv.experiments.studies.errors import METHODS, STATED, ErrorsUnit, study_errors
-from eiv.experiments.studies.errors_page import overview, write_errors_page
+from eiv.experiments.studies.errors_page import chance_inside, overview, write_errors_page
 
 KEPT = Path(__file__).parents[3] / "results" / "errors"
 
@@ -52,3 +54,12 @@ def test_the_page_of_the_kept_results_is_the_one_in_the_docs(tmp_path):
     table = pd.read_csv(KEPT / "errors.csv")
     assert len(overview(table).rows) == 6
     assert set(table["problem"]) == {"linear", "quadratic", "cubic", "sine"}
+
+
+@pytest.mark.parametrize("size_std", [0.0, 0.04, 0.2])
+def test_the_chance_of_a_single_fit_to_reach_the_goal_is_that_of_simulation(size_std):
+    random = np.random.default_rng(0)
+    covered = 2 * stats.norm.cdf(1.96 * np.exp(random.normal(0, size_std, 40_000))) - 1
+    found = random.binomial(2000, covered) / 2000 + random.normal(0, 0.011, 40_000)
+    inside = np.mean((found >= 0.92) & (found <= 0.97))
+    assert chance_inside(size_std, 0.011) == pytest.approx(inside, abs=4 * 0.5 / 40_000**0.5)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr
 
 from eiv.datasets import SIMULATED
-from eiv.experiments.studies.errors import COSINES, DOF, METHODS, STATED, TABLE, UNITS, ZETAS
+from eiv.experiments.studies.errors import COSINES, DOF, METHODS, N_TEST, STATED, TABLE, UNITS, ZETAS
 from eiv.experiments.studies.page import Drawing, Section, StudyPage, provenance_table, what_is_missing, write_page_of
 from eiv.plotting import COLOURS, MARKERS, new_figure
 from eiv.report.pages import Cell, HtmlTable
@@ -18,9 +20,10 @@ from eiv.report.pages import Cell, HtmlTable
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["write_errors_page"]
+__all__ = ["chance_inside", "write_errors_page"]
 
 _LOW, _HIGH = 0.92, 0.97  # the goal for the truth inside its 95 % interval
+_SLOPE = 2 * 1.96 * math.exp(-(1.96**2) / 2) / math.sqrt(2 * math.pi)  # of coverage by the logarithm of the size
 _TOLD = 0.5  # share of the prior variance of log size that rows take away where the size can be told
 _LOOKS = {"as stated": ("non_eiv", "errors taken as stated"), "learned": ("eiv", "size learned")}
 _COLUMNS = {
@@ -107,6 +110,9 @@ def _size_text(table: pd.DataFrame) -> list[str]:
         return ["The rows tell no size here."]
     truth = wrong["truth_0.95"]
     inside = ((truth >= _LOW) & (truth <= _HIGH)).sum()
+    stated = table[(table["method"] == METHODS[0]) & (table["stated"] == 1)]["truth_0.95"]
+    scatter = float(np.sqrt(max(stated.var() - 0.95 * 0.05 / N_TEST, 0.0))) if len(stated) > 1 else 0.0
+    chances = np.array([chance_inside(std, scatter) for std in wrong["size_std"]])
     near = (wrong["size_ratio"] - 1).abs() <= 0.15
     held = (np.log(wrong["size_ratio"]).abs() <= 1.96 * wrong["size_std"]).sum()
     return [
@@ -114,8 +120,40 @@ def _size_text(table: pd.DataFrame) -> list[str]:
         f"logarithm of the size ({len(wrong)} of {(learned['stated'] != 1).sum()} fits), the truth is covered "
         f"{truth.mean():.3f} on average and {truth.min():.3f} to {truth.max():.3f} in single fits, of which {inside} "
         f"lie between {_LOW} and {_HIGH}. The size is found within 15 % in {near.sum()} of them. In {held} the true "
-        "size lies within 1.96 of the stated standard deviations."
+        "size lies within 1.96 of the stated standard deviations.",
+        f"A single fit cannot always reach the goal, because what is left open of the size moves its coverage: with "
+        f"{wrong['size_std'].median():.2f} as standard deviation of the logarithm, the median here, by "
+        f"{_SLOPE * wrong['size_std'].median():.3f}. A method whose stated uncertainties are all right would have "
+        f"{chances.sum():.1f} ± {np.sqrt((chances * (1 - chances)).sum()):.1f} of these {len(wrong)} fits inside the "
+        f"goal, if they were of independent data. That counts the size, the {N_TEST:,} test points, and the scatter of "
+        f"{scatter:.3f} that coverage has from one data set to another where the errors are stated right.",
     ]
+
+
+def chance_inside(size_std: float, scatter: float, n_test: int = N_TEST) -> float:
+    r"""The probability that a single fit covers 0.92 to 0.97 of the truth if all that it states is right.
+
+    .. math:: c(t) = 2 \Phi(1.96\, e^t) - 1, \qquad t \sim \mathcal{N}(0, s^2), \qquad
+              \hat c \sim \mathcal{N}\Big(c(t), \frac{c (1 - c)}{n} + d^2\Big)
+
+    Intervals as wide as the assumed size makes them cover c(t) where the true size is off by t, in logarithms; that is
+    where all uncertainty comes from the errors of x.
+
+    Args:
+        size_std: s.
+        scatter: d, of the coverage from one data set to another.
+        n_test: n, the test points.
+
+    Examples:
+        >>> round(chance_inside(0.04, 0.011), 2), round(chance_inside(0.2, 0.011), 2)
+        (0.89, 0.41)
+
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(41)
+    covered = 2 * ndtr(1.96 * np.exp(size_std * nodes)) - 1
+    std = np.sqrt(np.maximum(covered * (1 - covered), 0) / n_test + scatter**2) + np.finfo(float).tiny
+    inside = ndtr((_HIGH - covered) / std) - ndtr((_LOW - covered) / std)
+    return float(weights @ inside / weights.sum())
 
 
 def _coverages(table: pd.DataFrame) -> Figure:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,18 +16,16 @@ from numpy.typing import NDArray
 import eiv
 from eiv import validation as v
 from eiv.engine.streams import network_seeds
-from eiv.inputs import ErrorLaw, LearnedSizes, MixturePrior, SizeNode, TrainingCloud
-from eiv.inputs.columns import ErrorColumns
-from eiv.inputs.errors import check_x_err
-from eiv.inputs.stated import errors_under
+from eiv.inputs import LearnedSizes, MixturePrior, SizeNode, TrainingCloud
 from eiv.io.modelfile.container import ModelFileError
 from eiv.io.modelfile.encoding import Arrays, decode, encode
 from eiv.io.modelfile.header import FORMAT, check_settings
+from eiv.io.modelfile.names import encoded_names, names_of
+from eiv.io.modelfile.values import floats, laws_of, not_negative, quantiles_of, scaler_of, sentence_of, x_err_of
 from eiv.likelihoods import Likelihood
-from eiv.model import FittedModel, Names, Record
+from eiv.model import FittedModel, Record
 from eiv.posteriors import WeightPosterior
-from eiv.scaling import Scaler
-from eiv.training.fitting import device_of, likelihood_of, network_of, new_likelihood, new_posterior
+from eiv.training.making import device_of, likelihood_of, network_of, new_likelihood, new_posterior
 from eiv.training.settings import SETTINGS, Settings, settings_for
 
 OWN = {  # settings that can be the user's own code, and words for them
@@ -68,19 +65,7 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
         },
         "settings": _encoded_settings(model.arguments, arrays, "settings"),
         "changed_since_fit": _encoded_settings(changed, arrays, "changed"),
-        "features": {
-            "n": model.n_features,
-            "names": _listed(model.names.features),
-            **_encoded_error_columns(model.names.error_columns),
-            **_encoded_units(model.names.units),
-        },
-        "outputs": {
-            "n": model.n_outputs,
-            "names": _listed(model.names.outputs),
-            "columns": model.names.has_columns,
-            **_encoded_classes(model.names.classes),
-            **_encoded_units(model.names.output_units),
-        },
+        **encoded_names(model),
         "seed": model.seed,
         "n_networks": model.n_networks,
         "weights": model.weights.tolist(),
@@ -131,8 +116,8 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
             values["device"] = _device_here(values["device"])
         check_settings(values)
     settings = settings_for(arguments, n_rows=1)
-    n_x, n_y, names = header["features"]["n"], header["outputs"]["n"], _names(header, settings)
-    y_scaler, y_noise = _scaler(arrays, "y", n_y), _not_negative(arrays, "y_noise", n_y)
+    n_x, n_y, names = header["features"]["n"], header["outputs"]["n"], names_of(header, settings)
+    y_scaler, y_noise = scaler_of(arrays, "y", n_y), not_negative(arrays, "y_noise", n_y)
     saved = saved_weights(arrays, header["n_networks"])  # before memory is taken by sizes that may be forged
     seeds = network_seeds(header["seed"], header["n_networks"])
     posterior = _posterior(settings, n_x, n_y, seeds, saved, arrays, path)
@@ -148,14 +133,14 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
         settings=settings,
         arguments=arguments,
         seed=header["seed"],
-        x_scaler=_scaler(arrays, "x", n_x),
+        x_scaler=scaler_of(arrays, "x", n_x),
         y_scaler=y_scaler,
         input_prior=prior,
         posterior=posterior,
         likelihood=_likelihood(settings, y_noise / y_scaler.scale, posterior, arrays),
         weights=np.array(header.get("weights", [1 / len(seeds)] * len(seeds)), dtype=float),  # older files have none
-        x_err=_x_err(decode(header["x_err"], arrays), n_x),
-        laws=_laws(decode(header.get("laws"), arrays), n_x),  # older files have none
+        x_err=x_err_of(decode(header["x_err"], arrays), n_x),
+        laws=laws_of(decode(header.get("laws"), arrays), n_x),  # older files have none
         n_features=n_x,
         n_outputs=n_y,
         names=names,
@@ -169,41 +154,19 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
     return Saved(replace(model, cloud=cloud, sizes=sizes), changed)
 
 
-def _names(header: dict[str, Any], settings: Settings) -> Names:
-    """The names of features, outputs and classes, which have to go with each other."""
-    features, outputs = header["features"], header["outputs"]
-    n_x, n_y = features["n"], outputs["n"]
-    names = Names(
-        _words(features["names"], n_x),
-        _words(outputs["names"], n_y),
-        outputs["columns"],
-        _classes(outputs.get("classes"), n_y),
-        _error_columns(features.get("error_columns")),
-        _units(features.get("units"), n_x),
-        _units(outputs.get("units"), n_y),
-    )
-    if names.error_columns is not None and names.error_columns.features != names.features:
-        raise ValueError("the columns that hold errors do not go with its features")
-    if (names.classes is None) != likelihood_of(settings).has_units:
-        raise ValueError("its likelihood and its classes do not go together")
-    if n_y > 1 and not names.has_columns:
-        raise ValueError(f"{n_y} outputs without columns")
-    return names
-
-
 def _record(header: dict[str, Any], arrays: Arrays, n_x: int, n_y: int) -> Record:
     """The record of the training."""
     training, known = header["training"], "y/err_median" in arrays  # older files lack it
     return Record(
-        loss_curve=_floats(arrays, "loss_curve", training["epochs"], header["n_networks"]),
-        x_spread=_not_negative(arrays, "x/spread", n_x),
-        x_quantiles=_quantiles(arrays, n_x),
-        x_err_median=_not_negative(arrays, "x/err_median", n_x),
-        y_err_median=_not_negative(arrays, "y/err_median", n_y) if known else np.zeros(n_y),
+        loss_curve=floats(arrays, "loss_curve", training["epochs"], header["n_networks"]),
+        x_spread=not_negative(arrays, "x/spread", n_x),
+        x_quantiles=quantiles_of(arrays, n_x),
+        x_err_median=not_negative(arrays, "x/err_median", n_x),
+        y_err_median=not_negative(arrays, "y/err_median", n_y) if known else np.zeros(n_y),
         zeta_ess=training["zeta_ess"],
         bound_gap=training["bound_gap"],
         evidence=training.get("evidence"),  # older files have neither
-        likelihood_choice=_sentence(training.get("likelihood_choice", "")),
+        likelihood_choice=sentence_of(training.get("likelihood_choice", "")),
     )
 
 
@@ -229,13 +192,13 @@ def _sizes(encoded: Any, arrays: Arrays, model: FittedModel, own: Mapping[str, A
     if encoded is None:
         return None
     factor, std, prior_std = (
-        _not_negative({name: np.array(encoded[name], dtype=float)}, name, model.n_features)
+        not_negative({name: np.array(encoded[name], dtype=float)}, name, model.n_features)
         for name in ("factor", "std", "prior_std")
     )
     nodes = []
     for each in encoded["nodes"]:
         v.check("the share of a size", each["share"], v.real(0, below=1.0001))
-        own_factor = _not_negative({"factor": np.array(each["factor"], dtype=float)}, "factor", model.n_features)
+        own_factor = not_negative({"factor": np.array(each["factor"], dtype=float)}, "factor", model.n_features)
         prior = _decoded("input_prior", each["input_prior"], arrays, own, path)
         if not hasattr(prior, "posterior"):
             raise ValueError("there is no input prior of a size")
@@ -272,12 +235,6 @@ def _cloud(encoded: Any, arrays: Arrays, model: FittedModel) -> TrainingCloud | 
     cloud = TrainingCloud(prior, of_zeta, float(encoded["stretch"]), encoded["rows"], quantiles, usual)
     cloud.likeness(quantiles[2:3], usual[None])
     return cloud
-
-
-def _sentence(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"words were expected, but there is {value!r}")
-    return value
 
 
 def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPosterior, arrays: Arrays) -> Likelihood:
@@ -431,136 +388,8 @@ def _device_here(device: object) -> object:
     return device
 
 
-def _floats(arrays: Arrays, name: str, *shape: int) -> NDArray[np.float64]:
-    values = arrays[name]
-    if values.shape != shape or values.dtype != np.float64:
-        raise ValueError(f"{name} is {values.dtype} of shape {values.shape}, not float64 of {shape}")
-    return values
-
-
-def _not_negative(arrays: Arrays, name: str, n: int) -> NDArray[np.float64]:
-    values = _floats(arrays, name, n)
-    if not ((values >= 0) & (values < np.inf)).all():
-        raise ValueError(f"{name} must not be negative or infinite")
-    return values
-
-
-def _quantiles(arrays: Arrays, n_x: int) -> NDArray[np.float64]:
-    values = _floats(arrays, "x/quantiles", 5, n_x)
-    if not np.isfinite(values).all() or (np.diff(values, axis=0) < 0).any():
-        raise ValueError("the quantiles of its features are not in order")
-    return values
-
-
-def _scaler(arrays: Arrays, name: str, n: int) -> Scaler:
-    """Shifts and scales; an infinite scale is that of a feature without spread."""
-    shift, scale = _floats(arrays, f"{name}/shift", n), _floats(arrays, f"{name}/scale", n)
-    if not np.isfinite(shift).all() or not (scale > 0).all() or (name == "y" and not np.isfinite(scale).all()):
-        finite = " and finite" if name == "y" else ""
-        raise ValueError(f"{name}/shift must be finite, {name}/scale above zero{finite}")
-    return Scaler(shift, scale)
-
-
-def _x_err(x_err: Any, n_x: int) -> NDArray[np.float64] | None:
-    if x_err is None:
-        return None
-    if not isinstance(x_err, np.ndarray) or x_err.dtype != np.float64 or x_err.shape not in ((n_x,), (n_x, n_x)):
-        raise ValueError("x_err has the wrong shape")
-    check_x_err("x_err", x_err, n_x)
-    return x_err
-
-
-def _laws(laws: Any, n_x: int) -> tuple[ErrorLaw, ...] | None:
-    """The laws of the errors of the features, tried on a reading of zero."""
-    if laws is None:
-        return None
-    if not isinstance(laws, tuple) or len(laws) != n_x or not all(isinstance(law, ErrorLaw) for law in laws):
-        raise ValueError(f"it must hold {n_x} laws of errors")
-    if not all(law.is_shared for law in laws):
-        raise ValueError("its laws of errors are not those of all rows")
-    errors_under("laws", laws, np.zeros((1, n_x)))
-    return laws
-
-
 def _try_prior(model: FittedModel) -> None:
     """Check that the input prior works for the features of the model."""
     error = np.ones(model.n_features) if model.x_err is None else model.x_err
     like = model.posterior.parameters[0]
     model.zeta_posterior(model.x_scaler.shift[None], error[None], like.device, like.dtype)
-
-
-def _encoded_classes(classes: NDArray[Any] | None) -> dict[str, Any]:
-    """Classes as words, numbers or truth values, with their NumPy type; nothing where labels are numbers."""
-    if classes is None:
-        return {}
-    values = classes.tolist()
-    if not all(isinstance(value, str | int | float) for value in values):
-        raise ValueError(
-            f"y: a model file cannot hold classes of type {type(values[0]).__name__}; words, whole numbers and truth "
-            "values can be saved."
-        )
-    return {"classes": {"type": "O" if classes.dtype == object else classes.dtype.str, "values": values}}
-
-
-def _classes(encoded: Any, n: int) -> NDArray[Any] | None:
-    """What `_encoded_classes` was given."""
-    if encoded is None:
-        return None
-    kind, values = encoded["type"], encoded["values"]
-    if not isinstance(kind, str) or np.dtype(kind).kind not in "biufUO":
-        raise ValueError(f"{kind!r} is not a type of classes")
-    if not isinstance(values, list) or not all(isinstance(value, str | int | float) for value in values):
-        raise ValueError("its classes must be words, numbers or truth values")
-    if n < 2 or len(values) != n or len(set(values)) != n:
-        raise ValueError(f"it must hold {n} different classes")
-    return np.array(values, dtype="U" if np.dtype(kind).kind == "U" else kind)  # a forged width takes no memory
-
-
-def _encoded_error_columns(columns: ErrorColumns | None) -> dict[str, Any]:
-    """The columns of X and which of them hold errors; nothing where none does."""
-    if columns is None:
-        return {}
-    return {"error_columns": {"columns": list(columns.columns), "errors": dict(columns.errors)}}
-
-
-def _error_columns(encoded: Any) -> ErrorColumns | None:
-    """What `_encoded_error_columns` was given."""
-    if encoded is None:
-        return None
-    columns, errors = encoded["columns"], encoded["errors"]
-    names = _words(columns, len(set(columns)))
-    if names is None or not isinstance(errors, dict) or not all(map(_is_error, errors.values())):
-        raise ValueError("its columns that hold errors must be names, and other errors numbers of at least 0")
-    return ErrorColumns(names, errors)
-
-
-def _encoded_units(units: Sequence[str | None] | None) -> dict[str, Any]:
-    """The units of columns; nothing where there are none."""
-    return {} if units is None else {"units": list(units)}
-
-
-def _units(encoded: Any, n: int) -> tuple[str | None, ...] | None:
-    """What `_encoded_units` was given."""
-    if encoded is None:
-        return None
-    is_list = isinstance(encoded, list) and len(encoded) == n
-    if not is_list or not all(unit is None or isinstance(unit, str) for unit in encoded):
-        raise ValueError(f"it must hold {n} units, names or null")
-    return tuple(encoded)
-
-
-def _is_error(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, str) or (is_number and 0 <= value < math.inf)
-
-
-def _words(values: Any, n: int) -> tuple[str, ...] | None:
-    if values is None:
-        return None
-    if not isinstance(values, list) or len(values) != n or not all(isinstance(value, str) for value in values):
-        raise ValueError(f"it must hold {n} names")
-    return tuple(values)
-
-
-def _listed(names: Sequence[str] | None) -> list[str] | None:
-    return None if names is None else list(names)

@@ -20,22 +20,20 @@ from eiv.engine.streams import network_seeds
 from eiv.inputs import (
     ErrorLaw,
     EstimatedError,
-    FlatPrior,
     InputPrior,
     LearnedSizes,
     TrainingCloud,
-    ZetaMixture,
     ZetaPosterior,
 )
-from eiv.inputs.columns import ErrorColumns
 from eiv.inputs.errors import times
-from eiv.inputs.given import zeta_given
-from eiv.inputs.mixed import Errors, MixedErrors, missing_cells
-from eiv.inputs.own import OwnDraws, stack_posteriors, standardised
+from eiv.inputs.mixed import Errors, MixedErrors
+from eiv.inputs.own import OwnDraws
 from eiv.inputs.stated import Readings
 from eiv.inputs.zeta import is_ours
+from eiv.inputs.zetas import PriorOfLike, checked_zetas, standardised_zetas
 from eiv.likelihoods import Labels, Likelihood
 from eiv.likelihoods.base import OtherOutputs
+from eiv.model.parts import Names, Record
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import ClassPrediction, Prediction, TrueInputs
 from eiv.prediction.budget import BudgetSampler
@@ -43,90 +41,18 @@ from eiv.prediction.classbudget import EntropyBudgetSampler
 from eiv.prediction.classes import ClassSampler
 from eiv.prediction.lines import LineSampler, Observed
 from eiv.prediction.pooling import over_sizes
-from eiv.prediction.sampling import BlockSampler, FunctionSampler, LiteralSampler
-from eiv.prediction.trueinputs import FoundZetas
+from eiv.prediction.sampling import SAMPLERS, FunctionSampler, zetas_per_block
+from eiv.prediction.trueinputs import FoundZetas, true_inputs_over_sizes
 from eiv.scaling import Scaler
 from eiv.training.settings import Settings
 from eiv.validation import check_option
 
-__all__ = ["FittedModel", "Names", "Record"]
+__all__ = ["FittedModel"]
 
 Array = NDArray[np.float64]
-_FEWEST_ZETAS, _MOST_ZETAS = 2, 5  # in a block of a prediction: to split the variance, and as many as it has thetas
-SAMPLERS: dict[str, type[BlockSampler] | type[LiteralSampler]] = {
-    "unbiased": BlockSampler,
-    "literal": LiteralSampler,
-}
 _BUDGET_THETAS = 20  # of a network, for the budget of an entropy: it takes 1,024 zetas of a row for each input
 _MOST_SHOWN = 20  # inputs in a notebook
 _OFF_ONE = 1e-9  # the tolerance of the sum of the shares: above rounding, and too small to show in a prediction
-
-
-@dataclass(frozen=True)
-class Names:
-    """The names of the columns of X and y.
-
-    Attributes:
-        features: those of X if it was a pandas table, else None.
-        outputs: those of y if it was a pandas table, else None.
-        has_columns: whether y had a second axis.
-        classes: the classes in the order of the networks' outputs, where labels are classes.
-        error_columns: the columns of X that hold errors of others, where some do.
-        units: of the features, None for one without; None where X had none.
-        output_units: the same for y.
-
-    Examples:
-        >>> Names(features=("length", "temperature")).has_columns
-        False
-
-    """
-
-    features: tuple[str, ...] | None = None
-    outputs: tuple[str, ...] | None = None
-    has_columns: bool = False
-    classes: NDArray[Any] | None = None
-    error_columns: ErrorColumns | None = None
-    units: tuple[str | None, ...] | None = None
-    output_units: tuple[str | None, ...] | None = None
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:
-        """The names of all columns of X, those with errors too; None where it had no names."""
-        return self.features if self.error_columns is None else self.error_columns.columns
-
-
-@dataclass(frozen=True)
-class Record:
-    """A record of the training.
-
-    Attributes:
-        loss_curve: `epochs x S`, the loss of eq. (mcloss) after each epoch.
-        x_spread: `n_x`, the standard deviation of each feature over the training rows.
-        x_quantiles: `5 x n_x`, the minimum, the 5 %, 50 % and 95 % quantiles and the maximum of each feature there.
-        x_err_median: `n_x`, the median error of each feature there.
-        y_err_median: `n_y`, the median of the known errors of labels that are above zero; 0 if there are none.
-        zeta_ess: the effective sample size of the zetas of a row; None for exact inputs.
-        bound_gap: the error of the bound because zetas are few, in nats per row; None for exact inputs.
-        evidence: for networks of cosines, the log density of the labels from which the kernel was found; else None.
-        likelihood_choice: how the likelihood was chosen, in words; empty where it was given.
-
-    Examples:
-        >>> from eiv import EiVRegressor
-        >>> X, y = np.random.default_rng(0).normal(size=(2, 50))
-        >>> EiVRegressor(0.1, epochs=2).fit(X[:, None], y).model_.record.loss_curve.shape
-        (2, 1)
-
-    """
-
-    loss_curve: Array
-    x_spread: Array
-    x_quantiles: Array
-    x_err_median: Array
-    y_err_median: Array
-    zeta_ess: float | None = None
-    bound_gap: float | None = None
-    evidence: float | None = None
-    likelihood_choice: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,11 +142,11 @@ class FittedModel:
         return standardised_zetas(self._prior, self.x_scaler, x, errors).to(device, dtype)
 
     @property
-    def _prior(self) -> InputPrior | _PriorOfLike:
+    def _prior(self) -> InputPrior | PriorOfLike:
         """The input prior; one that was learned does not overrule rows that are unlike those it was learned from."""
         if self.cloud is None or not self.cloud.of_zeta or self.cloud.prior is not self.input_prior:
             return self.input_prior
-        return _PriorOfLike(self.cloud)
+        return PriorOfLike(self.cloud)
 
     @property
     def has_classes(self) -> bool:
@@ -505,17 +431,20 @@ class FittedModel:
             The `TrueInputs`.
 
         """
-        if self.sizes is not None and self.sizes.nodes:
-            raise ValueError(
-                "x_err: true inputs are found for errors of a known size. Fit the model again with the size that was "
-                "learned, the stated errors times x_err_scale_.factor."
-            )
+        keep = n_draws * x.size <= memory.KEPT_DRAWS if keep_draws is None else keep_draws
+        parts = self.parts
+        if len(parts) > 1:
+            of_size = partial(
+                FittedModel.true_inputs, x=x, errors=errors, y=y, y_err=y_err,
+                n_theta=n_theta, n_draws=n_draws, keep_draws=keep, index=index,
+            )  # fmt: skip
+            shares = np.array([share for share, _ in parts])
+            return true_inputs_over_sizes([of_size(part) for _, part in parts], shares, self.seeds[0])
         taken, n_theta = times(errors, self.factor), n_theta or self.settings.n_theta
         posterior = self._in_double  # rows alone and together then have the same answers
         like, units = posterior.parameters[0], (self.x_scaler.shift, self.x_scaler.scale)
         likelihood = self.likelihood.to(like.device, torch.float64)
         sampler = LineSampler(posterior, likelihood, units, n_theta, self.seeds, self.pool)
-        keep = n_draws * x.size <= memory.KEPT_DRAWS if keep_draws is None else keep_draws
         found = FoundZetas.empty(x.shape, n_draws, keep)
         unit = self.y_scaler.scale
         labels = np.full((len(x), self.n_outputs), np.nan) if y is None else (y - self.y_scaler.shift) / unit
@@ -637,51 +566,6 @@ class FittedModel:
             rows = slice(start, start + size)
             chunk = errors if len(errors) == 1 else errors[rows]
             yield rows, self.zeta_posterior(x[rows], chunk, like.device, like.dtype)
-
-
-@dataclass(frozen=True)
-class _PriorOfLike:
-    """A learned prior for rows like those it was learned from, and a flat one for others that miss no reading."""
-
-    cloud: TrainingCloud
-
-    def zetas(self, x: Array, errors: Errors) -> ZetaPosterior:
-        zeta = zeta_given(self.cloud.prior, torch.tensor(x), errors)
-        beyond, missing = self.cloud.beyond(x, errors), missing_cells(errors)
-        if missing is not None:
-            beyond &= ~missing.any(1)
-        rows = torch.from_numpy(beyond)
-        if not beyond.any() or not isinstance(zeta, ZetaMixture):
-            return zeta
-        if not isinstance(errors, MixedErrors):
-            return zeta.with_flat_prior(rows, torch.tensor(x), torch.tensor(errors))
-        pair = stack_posteriors([zeta, zeta_given(FlatPrior(), torch.tensor(x), replace(errors, missing=None))])
-        assert isinstance(pair, ZetaMixture)
-        parts = (pair.log_weights, pair.means, pair.scales)
-        return ZetaMixture.of(
-            *(torch.where(rows[(..., *(None,) * (part.ndim - 2))], part[1], part[0]) for part in parts)
-        )
-
-
-def zetas_per_block(n_zeta: int | None) -> int:
-    """The zetas in a block of a prediction where training has `n_zeta` per row, or chooses their number itself."""
-    return min(max(n_zeta or _MOST_ZETAS, _FEWEST_ZETAS), _MOST_ZETAS)
-
-
-def standardised_zetas(prior: InputPrior | _PriorOfLike, scaler: Scaler, x: Array, errors: Errors) -> ZetaPosterior:
-    """The posterior of zeta given x in the units of the networks: `rows x n_x`, in float64."""
-    zeta = checked_zetas(prior, x, errors)
-    return standardised(zeta, torch.from_numpy(scaler.shift), torch.from_numpy(scaler.scale))
-
-
-def checked_zetas(prior: InputPrior | _PriorOfLike, x: Array, errors: Errors) -> ZetaPosterior:
-    """The posterior of zeta given x in the units of X: `rows x n_x`, in float64."""
-    zeta = prior.zetas(x, errors) if isinstance(prior, _PriorOfLike) else zeta_given(prior, torch.tensor(x), errors)
-    if not isinstance(zeta, ZetaPosterior):
-        raise TypeError(f"input_prior: its posterior must be an eiv.inputs.ZetaPosterior, got {type(zeta).__name__}.")
-    if not errors.any() and not zeta.is_exact:
-        raise ValueError("input_prior: its posterior has a std above 0 where all errors of X are 0.")
-    return zeta
 
 
 def _check_finite(moments: Array) -> None:
