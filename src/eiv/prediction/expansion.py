@@ -52,6 +52,10 @@ class Expanded(NamedTuple):
         further: whether further orders may help the others.
         apart: whether components by themselves may.
 
+    Examples:
+        >>> Expanded.nothing(3, 1, torch.zeros(())).holds
+        tensor([False, False, False])
+
     """
 
     mean: Tensor
@@ -186,6 +190,22 @@ class Expansion:
     Args:
         posterior: q_phi of S networks, in float64.
         pool: `S`, the share of each network, which add up to one; None where all are equal.
+
+    Examples:
+        >>> from numpy.random import SeedSequence
+        >>> from eiv.engine.streams import Streams
+        >>> from eiv.inputs import Rows
+        >>> from eiv.likelihoods import NormalLikelihood
+        >>> from eiv.networks import CosineNetwork, NetworkStack
+        >>> from eiv.networks.fast import fast_stack
+        >>> seeds, cpu = SeedSequence(0).spawn(1), torch.device("cpu")
+        >>> stack = NetworkStack(lambda: CosineNetwork(1, 1, 16), 1, 1, seeds, cpu, torch.float64)
+        >>> q = LastLayerLaplace(fast_stack(stack), weight_penalty=0.5)
+        >>> x = torch.linspace(-1, 1, 40, dtype=torch.float64).view(1, 40, 1)
+        >>> rows, noise = Rows(ZetaNormal(x, 0 * x), 2 * x), torch.full((1, 1), 0.1, dtype=torch.float64)
+        >>> q.finish(rows, NormalLikelihood(noise), None, Streams(seeds, cpu))
+        >>> Expansion(q, None).moments(ZetaNormal(x[0], 0.1 + 0 * x[0])).mean.shape
+        torch.Size([40, 1])
 
     """
 
