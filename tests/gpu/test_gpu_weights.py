@@ -8,6 +8,7 @@ from numpy.random import SeedSequence
 
 from eiv import EiVClassifier, EiVRegressor
 from eiv.inputs import ZetaNormal
+from eiv.likelihoods import NOISE_RULES, NormalLikelihood
 from eiv.likelihoods.correlation import fit_correlation
 from eiv.likelihoods.noise import Outputs
 from eiv.networks import NetworkStack, paper_network
@@ -45,13 +46,12 @@ def test_visits_and_correlations():
         torch.randn(1, 80, 4, 2, generator=torch.Generator().manual_seed(2), dtype=F64),
         torch.ones(1, 2, dtype=F64),
     )
-    found = [
-        fit_correlation(
-            noise.to(device),
-            Outputs(f.to(device), Y[None].to(device), None, None, 80, WEIGHTS[None].to(device)),
-        ).cpu()
-        for device in (CPU, DEVICE)
-    ]
+    found = []
+    for device in (CPU, DEVICE):
+        likelihood = NormalLikelihood(noise.to(device), NOISE_RULES["rmse"])
+        seen = Outputs(f.to(device), Y[None].to(device), None, None, 80, WEIGHTS[None].to(device))
+        terms = seen.weighted(likelihood.log_density(seen.f, seen.y, seen.y_err))
+        found.append(fit_correlation(likelihood.scores(seen.f, seen.y, seen.y_err), terms, seen.counts).cpu())
     torch.testing.assert_close(found[1], found[0], rtol=1e-6, atol=1e-8)
 
 
