@@ -1,6 +1,7 @@
 """The rooms of the package: each module has a layer, few lie loose at the top, and the upper rooms use public names."""
 
 import ast
+import graphlib
 import importlib
 import tomllib
 from pathlib import Path
@@ -49,3 +50,27 @@ def test_pages_and_commands_know_fitted_models():
         imports = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if hasattr(node, "names")]
         named = {name.name for node in imports if isinstance(node, ast.ImportFrom) for name in node.names}
         assert path.name in fitting or not named & {"EiVRegressor", "EiVClassifier"}, path
+
+
+def imports_of(path, name, modules):
+    """The modules of the package that one imports, also inside of functions; for type checkers alone left out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.body = []
+    for node in ast.walk(tree):
+        named = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            named = [f"{node.module}.{each.name}" for each in node.names]
+        for found in named:
+            place = found if found in modules else found.rpartition(".")[0]
+            if place in modules and place != name:
+                yield place
+
+
+def test_no_import_inside_of_a_function_hides_a_cycle():
+    """Such imports make the start fast, or wait for an extra; import-linter sees rooms, not modules of one room."""
+    parts = {path.relative_to(PACKAGE.parent).with_suffix("").parts: path for path in PACKAGE.rglob("*.py")}
+    modules = {".".join(each[:-1] if each[-1] == "__init__" else each): path for each, path in parts.items()}
+    graph = {name: set(imports_of(path, name, modules)) - {"eiv"} for name, path in modules.items()}
+    graphlib.TopologicalSorter(graph).prepare()
