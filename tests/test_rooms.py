@@ -19,14 +19,27 @@ def test_at_most_eight_modules_lie_at_the_top():
     assert len(loose) <= 8, loose
 
 
+def contracts():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+
+
+def inside(room):
+    """The modules of a room by their own names."""
+    return {path.stem for path in (PACKAGE / room).iterdir() if not path.name.startswith("__")}
+
+
 def test_every_module_has_a_layer():
     """import-linter asks for the rooms themselves; the modules of `io` and `training` stand in several layers."""
-    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    contract = contracts()[0]
     placed = {name.strip() for layer in contract["layers"] for name in layer.split("|")}
     assert contract["exhaustive"]
     for room in contract["exhaustive_ignores"]:
-        inside = {path.stem for path in (PACKAGE / room).iterdir() if not path.name.startswith("__")}
-        assert inside == {name.removeprefix(f"{room}.") for name in placed if name.startswith(f"{room}.")}
+        assert inside(room) == {name.removeprefix(f"{room}.") for name in placed if name.startswith(f"{room}.")}
+
+
+def test_upper_rooms_know_settings_and_diagnostics_of_the_training_alone():
+    forbidden = {name.removeprefix("eiv.training.") for name in contracts()[1]["forbidden_modules"]}
+    assert inside("training") - forbidden == {"settings", "diagnostics"}
 
 
 @pytest.mark.parametrize("room", UPPER)
