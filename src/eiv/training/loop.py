@@ -231,7 +231,7 @@ def _step(
     """The step that goes with the way to draw zetas; None where inputs are exact."""
     if draws is not None and draws.moves_zeta:
         adam = FlatAdam(posterior.parameters, learning_rate)
-        return MovedZetaStep(posterior, likelihood, counts, adam, with_spread=draws.kind == "laplace")
+        return MovedZetaStep(posterior, likelihood, counts, adam, with_determinant=draws.kind == "laplace")
     step, like = step_for(posterior, likelihood, learning_rate, counts), posterior.parameters[0]
     step.quadrature = None if draws is None else draws.quadrature(like.dtype, like.device)
     return step
