@@ -87,3 +87,13 @@ def test_no_import_inside_of_a_function_hides_a_cycle():
     modules = {".".join(each[:-1] if each[-1] == "__init__" else each): path for each, path in parts.items()}
     graph = {name: set(imports_of(path, name, modules)) - {"eiv"} for name, path in modules.items()}
     graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_functions_fit_on_a_screen():
+    """At most 60 lines, arguments and docstring not counted: those of a command are its options with their help."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = node.body[ast.get_docstring(node) is not None :]
+                length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+                assert length <= 60, f"{path}: {node.name} has {length} lines"
