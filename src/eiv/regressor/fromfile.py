@@ -134,7 +134,7 @@ def _table(model: EiVRegressor, roles: FileRoles, in_cache: Roles, found: TableC
     if y_err is None and sample.y_err is not None:
         y_err = LargeArray(np.broadcast_to(sample.y_err[0], y.shape))
     rows = {"x": x, "y": y, "y_err": y_err, "x_err": x_err, "weights": counts}
-    return LargeTable.of(replace(sample, **rows))  # type: ignore[arg-type]
+    return LargeTable.of(replace(sample, **rows))
 
 
 def _checked(model: EiVRegressor, roles: FileRoles, in_cache: Roles, parts: dict[str, NDArray[np.float64]]) -> Table:
