@@ -55,6 +55,7 @@ def test_the_public_names_are_these():
         "estimated",
         "fit_splits",
         "growing",
+        "law_from_fit",
         "law_from_pairs",
         "law_from_repeats",
         "rectangular",

@@ -7,12 +7,14 @@ import subprocess
 import sys
 import textwrap
 import time
+import weakref
 from pathlib import Path
 
 import pytest
 
 import eiv
 from commands import FIT, QUICK, large
+from eiv.cli.app import ending_signals
 from processes import command, ended
 
 
@@ -227,6 +229,22 @@ def test_interrupted_while_the_commands_are_loaded(name):
     """
     status, _, err = ended(sys.executable, "-c", textwrap.dedent(code))
     assert (status, err) == (130, "interrupted: nothing was written.\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_a_callback_is_not_lost(number):
+    """Python drops what a callback of a weak reference raises, as imports have them for the locks of modules."""
+
+    def lose_and_wait():
+        kept = {1, 2, 3}
+        reference = weakref.ref(kept, lambda _: signal.raise_signal(number))
+        del kept
+        assert reference() is None
+        time.sleep(20)
+
+    with pytest.raises(KeyboardInterrupt) as raised, ending_signals():
+        lose_and_wait()
+    assert raised.value.number == number
 
 
 def test_interrupted_while_the_command_is_made():

@@ -98,6 +98,29 @@ def test_the_same_draws_give_the_same_numbers(family, dtype, tmp_path):
     assert np.abs(ours[0] - ours[1]).max() > 1e-3  # so the index of the network matters
 
 
+def silu_network(n_inputs, n_outputs):
+    return torch.nn.Sequential(
+        torch.nn.Linear(n_inputs, 16), torch.nn.SiLU(), torch.nn.Dropout(0.2), torch.nn.Linear(16, n_outputs)
+    )
+
+
+@pytest.mark.parametrize("family", ["bernoulli_dropout", "linearised_laplace"])
+def test_a_module_of_silu_gives_the_same_numbers(family, tmp_path):
+    options = {"posterior": family, "dtype": "float64", "epochs": 8, "random_state": 0, "recipe": "paper"}
+    model = EiVRegressor(X_ERR, module=silu_network, **options).fit(X, Y)
+    session, _ = exported(model, tmp_path)
+    posterior, fitted = model.posterior_, model.model_
+    with torch.no_grad():
+        draw = posterior.draw(
+            Streams.of(network_seeds(0, 1), Purpose.PREDICT_WEIGHTS, torch.device("cpu"), torch.float64), 1
+        )
+        zeta = torch.tensor((X - fitted.x_scaler.shift) / fitted.x_scaler.scale)
+        f = posterior.evaluate(draw, zeta.expand(1, 1, -1, -1))[0, 0].numpy()
+    given = {"zeta_mean": X, "zeta_std": X_ERR[None], "noise": 0 * X, "network": np.array(0)}
+    (found,) = session.run(["f"], given | given_draw(model, draw, 0))
+    np.testing.assert_allclose(found, f * fitted.y_scaler.scale + fitted.y_scaler.shift, rtol=0, atol=1e-12)
+
+
 def predictions_of_the_file(session, description, zeta, n_theta, seed=0):
     """f for `draws x rows x n_x` true inputs under fresh masks, by onnxruntime and numpy: `thetas x draws x rows`."""
     random = np.random.default_rng(seed)

@@ -29,8 +29,8 @@ F64 = torch.float64
 class Tailed(StudentTLikelihood):
     """Ours with heavy tails, for some nu."""
 
-    def __init__(self, scale, nu=None, rule=None):
-        super().__init__(scale, torch.full_like(scale, 4.5) if nu is None else nu, rule)
+    def __init__(self, scale, nu=None, rule=None, correlation=None):
+        super().__init__(scale, torch.full_like(scale, 4.5) if nu is None else nu, rule, correlation)
 
 
 cheap = pytest.mark.parametrize("make", [StudentT, NormalLikelihood])  # for many labels

@@ -112,7 +112,7 @@ def test_the_search_finds_what_maximises_the_bound(case):
         terms = tail(torch.tensor(r[s]), torch.tensor(scale), torch.tensor(nu), known).log_density.numpy().sum(-1)
         if log_weights is not None:
             terms = terms + log_weights
-        return -np.logaddexp.reduce(terms, axis=1).sum() - stats.gamma.logpdf(nu, 2, scale=10).sum()
+        return -np.logaddexp.reduce(terms, axis=1).sum() - stats.gamma.logpdf(nu, 2, scale=10).sum() - at[:2].sum()
 
     for s in range(2):
         start = np.log(np.concatenate([found.scale[s], found.nu[s]]))
@@ -122,6 +122,21 @@ def test_the_search_finds_what_maximises_the_bound(case):
                                      method="Nelder-Mead", options={"xatol": 1e-5})  # fmt: skip
         np.testing.assert_allclose(held.scale[s], np.exp(of_scale.x), rtol=5e-3)
     assert ((found.error > 0.02) & (found.error < 0.3)).all()
+
+
+def test_a_flat_bound_does_not_end_at_no_noise():
+    """100 rows whose labels lie within f over a width of 2 W: the bound is highest at s = 0, the prior moves s off it.
+
+    With f uniform over zeta the density of a label in the middle is (1 - 2 P(t < -W / s)) / 2 W.
+    """
+    width, nu = 1.0, 10.0
+    f = torch.linspace(-width, width, 2001, dtype=F64)
+    rows = Squares(f.square().expand(1, 100, -1).unsqueeze(3), None, None, 100, torch.full((1, 1), -9.0, dtype=F64))
+    found = fit_tail(rows, *(torch.full((1, 1), value, dtype=F64) for value in (0.05, nu)), with_nu=False)
+    best = optimize.minimize_scalar(
+        lambda log_s: -log_s - 100 * np.log1p(-2 * stats.t.sf(width / np.exp(log_s), nu)), bounds=(-5, 0)
+    )
+    assert found.scale.item() == pytest.approx(np.exp(best.x), rel=5e-3)
 
 
 @pytest.mark.parametrize("seed", range(8))

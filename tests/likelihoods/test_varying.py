@@ -18,6 +18,7 @@ from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaNormal
 from eiv.likelihoods import NOISE_RULES, VaryingLabels, VaryingLikelihood
 from eiv.likelihoods.base import OtherOutputs
+from eiv.likelihoods.noise import Outputs
 from eiv.networks import NetworkStack
 from eiv.posteriors import PointPosterior
 from eiv.training import Schedule, train
@@ -250,6 +251,41 @@ def test_the_noise_of_pooled_networks_is_that_of_each_by_its_share(fitted):
         np.testing.assert_allclose(p.noise, expected, rtol=1e-6)
         spread = p.samples(of="label", random_state=0).std(0) ** 2 - p.draws.std(0) ** 2
         np.testing.assert_allclose(np.sqrt(spread), expected, rtol=0.2)
+
+
+def judged(ratio, away, n_seen, n_unseen):
+    """Whether a head is kept that makes labels of one half of the rows `ratio` times as wide, h = -+ log(ratio) / 2.
+
+    Labels are normal scores times that, and those of unseen rows times `away` more in one half, less in the other.
+    """
+
+    def rows(n, stretched):
+        scores = torch.tensor(stats.norm.ppf((np.arange(n // 2) + 0.5) / (n // 2)), dtype=F64).repeat_interleave(2)
+        h = np.log(ratio) / 2 * torch.tensor([-1.0, 1.0], dtype=F64).repeat(n // 2)
+        y = scores * (h * stretched).exp()
+        f = torch.stack([0 * h, h], dim=-1).view(1, n, 1, 2)
+        return Outputs(f, y.view(1, n, 1), None, None, n, None)
+
+    likelihood = VaryingLikelihood.start(torch.ones(1, 1, dtype=F64), NOISE_RULES["likelihood"])
+    likelihood.share.fill_(1.0)
+    likelihood._decide(rows(n_seen, 1.0), rows(n_unseen, away))
+    return likelihood.share.item(), likelihood.gain.item(), likelihood.y_noise.item()
+
+
+def test_all_labels_decide_and_unseen_ones_may_object():
+    """The gain of a known ratio r is log((r + 1 / r) / 2) / 2 nats per row, that is 0.32 for r of 3.
+
+    With 200 rows and r = 1.2 it is 1.7 nats in all: too few. Unseen rows whose noise varies the other way object.
+    """
+    kept, gain, _ = judged(3.0, 1.0, 160, 40)
+    assert kept == 1
+    assert gain == pytest.approx(np.log((3 + 1 / 3) / 2) / 2, rel=0.1)
+    assert judged(1.2, 1.0, 160, 40)[0] == 0
+    kept, gain, y_noise = judged(3.0, -1.0, 160, 40)
+    assert kept == 0
+    assert gain < 0
+    assert y_noise > 1  # the best constant instead
+    assert judged(3.0, 0.5, 160, 40)[0] == 1  # few unseen rows that are undecided do not
 
 
 def test_a_noise_that_is_known_or_found_otherwise_is_refused():

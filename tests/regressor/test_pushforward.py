@@ -24,41 +24,47 @@ def lost(law, fresh):
     return float(np.mean(np.logaddexp(*peaks) - np.log(2) - found))
 
 
-def rows(n):
+def posterior(weights, shifts, stds, x):
+    """Of a true value with a standard normal prior and the reading x, by quadrature."""
+    zeta = np.linspace(-4, 4, 4001)[:, None]
+    density = stats.norm.pdf(zeta[:, 0]) * (stats.norm.pdf(zeta - x, shifts, stds) @ np.asarray(weights))
+    return density / density.sum()
+
+
+def rows(n, f):
     random = np.random.default_rng(0)
     zeta = random.normal(size=n)
     X = (zeta - bimodal(n, random))[:, None]
-    return X, np.sin(1.5 * zeta) + 0.05 * random.standard_normal(n), bimodal(20_000, random)
+    return X, f(zeta) + 0.05 * random.standard_normal(n), bimodal(20_000, random)
+
+
+def wave(zeta):
+    return np.sin(1.5 * zeta)
 
 
 def test_two_peaks_are_found_where_labels_tell():
     """A normal law of the same standard deviation loses 0.72 nats; half of that is to be gained from 200 rows."""
-    X, y, fresh = rows(200)
-    model = EiVRegressor(0.17**0.5, hidden_units=16, **SETTINGS).fit(X, y)
+    X, y, fresh = rows(200, np.positive)
+    model = EiVRegressor(0.17**0.5, hidden_units=8, **SETTINGS).fit(X, y)
     law = law_from_fit(model, X, y)
     parts = law.parts(np.zeros(1), "x_err")
     assert parts.mean[0] == pytest.approx(0, abs=1e-3)
     assert parts.std[0] == pytest.approx(0.17**0.5, rel=1e-2)
     assert lost(law, fresh) < 0.36
+    for x in (-1.0, 0.0, 1.0):
+        truth = posterior([1, 1], [-0.4, 0.4], [0.1, 0.1], x)
+        off, normal = (
+            0.5 * np.abs(found - truth).sum()
+            for found in (posterior(law.weights, law.shifts, law.stds, x), posterior([1], [0], [0.17**0.5], x))
+        )
+        assert off < 0.5 * normal  # probability that lies elsewhere
 
 
 @pytest.mark.slow
-def test_true_inputs_under_the_law_are_covered_as_often_as_they_say():
-    """Of 1,000 rows, with a standard error of 0.007 and a law that is learned. A normal law covers nearly all."""
-    X, y, fresh = rows(300)
-    stated = EiVRegressor(0.17**0.5, hidden_units=16, **SETTINGS).fit(X, y)
-    law = law_from_fit(stated, X, y)
-    assert lost(law, fresh) < 0.2
-    again = EiVRegressor(law, hidden_units=16, **SETTINGS).fit(X, y)
-    random = np.random.default_rng(1)
-    zeta = random.normal(size=1000)
-    new = (zeta - bimodal(1000, random))[:, None]
-    covered = []
-    for model in (stated, again):
-        low, high = model.true_inputs(new).interval(0.95)
-        covered.append(np.mean((low[:, 0] <= zeta) & (zeta <= high[:, 0])))
-    assert 0.92 < covered[1] < 0.98
-    assert covered[0] > 0.98
+def test_two_peaks_are_found_on_a_curve():
+    X, y, fresh = rows(300, wave)
+    model = EiVRegressor(0.17**0.5, hidden_units=16, **SETTINGS).fit(X, y)
+    assert lost(law_from_fit(model, X, y), fresh) < 0.36
 
 
 def test_what_a_law_cannot_be_learned_from():

@@ -111,8 +111,8 @@ def test_what_cannot_be_measured_is_refused():
 def test_another_law_is_what_a_fit_with_it_finds():
     """The stated law and the other one change places."""
     random = np.random.default_rng(0)
-    zeta = random.normal(size=60)
-    X, y = (zeta + random.uniform(-0.9, 0.9, 60))[:, None], np.sin(2 * zeta)
+    zeta = random.normal(size=55)  # of which 11 are held out: the median of an odd number has a reciprocal
+    X, y = (zeta + random.uniform(-0.9, 0.9, 55))[:, None], np.sin(2 * zeta)
     settings = SMALL | {"hidden_units": 4, "x_err_factor": 1.0, "n_theta": 20}
     law = eiv.rectangular(0.9)
     as_normal = EiVRegressor(law.parts(np.zeros(1), "x_err").std[0], **settings).fit(X, y)

@@ -23,7 +23,7 @@ from eiv.training.evidence.density import log_evidence
 from eiv.training.evidence.features import Family, Inputs
 from eiv.training.evidence.search import Found, evaluated
 from eiv.training.evidence.solution import Labels, solve
-from eiv.training.fitting import Table
+from eiv.training.fitting import Spec, Table
 from eiv.training.settings import settings_for
 
 F64 = torch.float64
@@ -77,7 +77,7 @@ def test_frequencies_are_those_of_matern_kernels():
 def test_nodes_have_the_mean_and_the_covariance_of_zeta():
     root = torch.tensor([[0.5, 0.2], [0.2, 0.3]], dtype=F64)
     zeta = ZetaMixture.of(torch.zeros(3, 1, dtype=F64), torch.randn(3, 1, 2, dtype=F64), root.expand(3, 1, 2, 2))
-    nodes, weights = Inputs(zeta).nodes()
+    nodes, weights = Inputs(zeta).nodes
     gaps = nodes - zeta.mean.unsqueeze(1)
     torch.testing.assert_close(torch.einsum("rq,rqi->ri", weights, gaps), torch.zeros(3, 2, dtype=F64))
     found = torch.einsum("rq,rqi,rqj->rij", weights, gaps, gaps)
@@ -90,7 +90,7 @@ def test_exact_features_need_no_nodes():
     scales[..., [4, 7]] = 0.5
     means[:, 1, [i for i in range(40) if i not in (4, 7)]] = means[:, 0, [i for i in range(40) if i not in (4, 7)]]
     inputs = Inputs(ZetaMixture.of(torch.zeros(3, 2, dtype=F64), means, scales))
-    zeta, weights = inputs.nodes()
+    zeta, weights = inputs.nodes
     assert zeta.shape == (3, 16, 40)
     np.testing.assert_allclose(weights.sum(1), 1)
     assert (zeta.std(1)[:, [4, 7]] > 0.4).all()
@@ -147,7 +147,7 @@ def test_with_errors_in_x_the_weights_lower_what_they_should(monkeypatch):
     monkeypatch.setattr("eiv.training.evidence.solution._ENOUGH", 1e-14)
     found = solve(some, values, draws, inputs, Labels(y, torch.zeros_like(y)))
     w = found.weights[0].clone().requires_grad_(True)
-    zeta, weights = inputs.nodes()
+    zeta, weights = inputs.nodes
     f = some.at(zeta, values, draws) @ w
     within = (weights * (f - (weights * f).sum(-1, keepdim=True)).square()).sum(-1)
     total = torch.exp(2 * values.log_noise[0]) + within
@@ -168,7 +168,7 @@ def test_the_evidence_of_a_solution_integrates_over_weights_in_mean_and_variance
     found = solve(some, values, draws, inputs, labels)
     law = multivariate_t(found.weights[0].numpy(), torch.linalg.inv(found.inverse_covariance[0]).numpy(), df=10, seed=1)
     w = torch.from_numpy(law.rvs(20_000))
-    zeta, weights = inputs.nodes()
+    zeta, weights = inputs.nodes
     f = torch.einsum("rqf,nf->nrq", some.at(zeta, values, draws), w)
     within = (weights * (f - (weights * f).sum(-1, keepdim=True)).square()).sum(-1)
     variance = 0.04 + within + found.spare[:, 0]
@@ -402,7 +402,7 @@ def test_errors_that_the_labels_contradict_are_taken_as_less(factor):
 
 
 def test_splits_of_a_table_are_warned_about_once(monkeypatch):
-    monkeypatch.setattr(choosing, "_evidence", lambda spec, table, factors: dict.fromkeys(factors, 100.0))
+    monkeypatch.setattr(choosing, "_evidence", lambda spec, table, factors, stated: dict.fromkeys(factors, 100.0))
     X, y, _, _ = table(60, 2)
     model = EiVRegressor(0.4, **COSINE | {"hidden_units": 16}, x_err_factor=1.0)
     with pytest.warns(SuspiciousErrorWarning, match="contradict the errors of X") as caught:
@@ -411,8 +411,13 @@ def test_splits_of_a_table_are_warned_about_once(monkeypatch):
 
 
 def test_errors_that_are_right_are_not_warned_about(recwarn):
-    EiVRegressor(0.4, **COSINE).fit(*table(300, 2)[:2])
+    X, y, _, _ = table(300, 2)
+    model = EiVRegressor(0.4, **COSINE).fit(X, y)
     assert not recwarn.list
+    # Compared with the errors that it was fitted with, a kernel ends near where it begins: no evidence for either.
+    spec, rows = Spec(model.model_.arguments, 0), Table(X, np.full((1, 2), 0.4), y[:, None])
+    again = choosing._evidence(spec, rows, (1.0,), model.model_)[1.0]
+    assert again == pytest.approx(model.model_.record.evidence, abs=choosing._VERY_STRONG / 2)
 
 
 def test_derivatives_of_the_density_are_those_of_torch():

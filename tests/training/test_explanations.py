@@ -144,6 +144,16 @@ def test_priors_of_halves_scatter_as_the_prior_does_about_the_truth():
     assert np.abs(means[::2] + means[1::2]).max() < 1e-3 * means.std()  # what one half has more, the other has less
 
 
+def test_a_prior_for_other_errors_begins_at_that_of_the_stated_ones():
+    """One component: the variance of x less that of the errors, wherever it begins; it keeps the number of them."""
+    x = torch.randn(1000, 1, generator=torch.Generator().manual_seed(2), dtype=F64) * 1.25**0.5
+    learned, errors = LearnedPrior(max_components=1), torch.tensor([[0.5]], dtype=F64)
+    other = learned.near(learned.fit(x, errors), x, errors / 2)
+    assert other.covariances.item() == pytest.approx(x.var().item() - 0.0625, rel=1e-2)  # as in test_learned.py
+    pair = MixturePrior([0.5, 0.5], [[-1.0], [1.0]], [[1.0], [1.0]])
+    assert len(learned.near(pair, x, errors).weights) == 2
+
+
 def test_priors_of_halves_keep_their_form():
     random = torch.Generator().manual_seed(1)
     x = torch.cat([torch.randn(50, 2, generator=random, dtype=F64) + 3 * side for side in (-1, 1)])

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -219,7 +220,7 @@ def ending_signals() -> Iterator[None]:
     """Handle SIGTERM and SIGHUP like Ctrl-C, with the same clean-up; under nohup, SIGHUP stays ignored.
 
     Only the first signal counts. A second Ctrl-C, or the second SIGHUP that a shell sends, does not disturb the
-    clean-up.
+    clean-up. Python drops an exception in a callback, such as those of its imports; the signal is then sent again.
     """
     before = {number: signal.getsignal(number) for number in _ENDING}
     numbers = [number for number in _ENDING if before[number] in (signal.SIG_DFL, signal.default_int_handler)]
@@ -231,11 +232,25 @@ def ending_signals() -> Iterator[None]:
             signal.signal(again, signal.SIG_IGN)
         raise Ended(number)
 
-    try:
+    def handle() -> None:
         for number in numbers:
             signal.signal(number, end)
+
+    def dropped(what: sys.UnraisableHookArgs) -> None:
+        if not isinstance(what.exc_value, Ended):
+            hook(what)
+            return
+        handle()
+        send = signal.raise_signal if os.name == "nt" else partial(os.kill, os.getpid())
+        threading.Timer(0.01, send, (what.exc_value.number,)).start()  # when the callback has ended
+
+    hook = sys.unraisablehook
+    try:
+        handle()
+        sys.unraisablehook = dropped
         yield
     finally:
+        sys.unraisablehook = hook
         for number in numbers:
             signal.signal(number, before[number])
 

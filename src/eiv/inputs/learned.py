@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, overload
 
@@ -153,22 +153,44 @@ class LearnedPrior:
         left out. What is learned from n rows has a variance of v / n, and the mean of what two halves say is what all
         rows say, nearly. The components begin at those of `prior`.
         """
+
+        def chosen(n_rows: int, random: torch.Generator) -> Tensor:
+            orders = torch.stack([torch.randperm(n_rows, generator=random) for _ in range(n_halves // 2)])
+            return torch.stack([orders % 2 == 0, orders % 2 == 1], dim=1).flatten(0, 1)
+
+        return self._begun(prior, x, x_err, weights, chosen)
+
+    def near(
+        self, prior: MixturePrior, x: Tensor, x_err: Tensor | MixedErrors, weights: Tensor | None = None
+    ) -> MixturePrior:
+        """What is learned from all rows where as many components begin at those of `prior`."""
+        (found,) = self._begun(prior, x, x_err, weights, lambda n_rows, _: torch.ones(1, n_rows, dtype=torch.bool))
+        return found
+
+    def _begun(
+        self,
+        prior: MixturePrior,
+        x: Tensor,
+        x_err: Tensor | MixedErrors,
+        weights: Tensor | None,
+        choose: Callable[[int, torch.Generator], Tensor],
+    ) -> list[MixturePrior]:
+        """Priors of the rows that are chosen, `priors x rows`, with components that begin at those of `prior`."""
         random = torch.Generator().manual_seed(self.random_state)
         x, x_err = x.double().cpu(), _in_double(x_err)
         varies = x.amin(0) < x.amax(0)
         if not bool(varies.any()):
-            return [prior] * n_halves
+            return [prior] * len(choose(len(x), random))
         if not bool(varies.all()):
             means, covariances = (torch.as_tensor(part) for part in (prior.means, prior.covariances))
             few = MixturePrior(prior.weights, means[:, varies].numpy(), _of_features(covariances, varies).numpy())
-            halves = self.halves(few, x[:, varies], _of_features(x_err, varies), n_halves, weights)
-            return [_with_constants(half, x, x_err, varies) for half in halves]
+            found = self._begun(few, x[:, varies], _of_features(x_err, varies), weights, choose)
+            return [_with_constants(each, x, x_err, varies) for each in found]
         table = _Standardised.of(*self._some_rows(x, x_err, weights, random))
-        orders = torch.stack([torch.randperm(len(table.x), generator=random) for _ in range(n_halves // 2)])
-        chosen = torch.stack([orders % 2 == 0, orders % 2 == 1], dim=1).flatten(0, 1)
+        chosen = choose(len(table.x), random)
         full = torch.as_tensor(prior.covariances).ndim == 3
-        found = deconvolve(table.x, table.x_err, chosen * table.weights, table.start(prior), full)
-        return [table.prior(found, half) for half in range(n_halves)]
+        mixtures = deconvolve(table.x, table.x_err, chosen * table.weights, table.start(prior), full)
+        return [table.prior(mixtures, place) for place in range(len(chosen))]
 
     def _check(self, x: Tensor, x_err: Tensor | MixedErrors, name: str, feature_names: Sequence[str] | None) -> None:
         """Whether the errors can be true; one row, or a constant feature, says nothing of that."""

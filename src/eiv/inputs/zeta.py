@@ -301,7 +301,7 @@ class ZetaMixture(ZetaPosterior):
         weights = self.log_weights.exp()
         zeta, component = self._by_component(noise, weights.sqrt())
         if component is None:
-            return super().at_nodes(noise)
+            return zeta, noise.new_full(noise.shape[:-1], 1 / noise.shape[-2])
         counts = torch.zeros_like(component[..., :1], dtype=weights.dtype).expand(
             *component.shape[:-1], weights.shape[-1]
         )

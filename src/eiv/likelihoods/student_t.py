@@ -38,7 +38,8 @@ class StudentTLikelihood(JointNoise):
     `eiv.likelihoods.tails`.
 
     It learns s and nu, by maximising the bound together with the prior Gamma(2, 0.1) of nu (M. A. Juarez and M. F. J.
-    Steel, Journal of Business & Economic Statistics 28 (2010) 52), on the rows that sigma_y is found on. nu stays
+    Steel, Journal of Business & Economic Statistics 28 (2010) 52) and one of s that keeps it off zero
+    (`eiv.likelihoods.tailsearch`), on the rows that sigma_y is found on. nu stays
     between 2.5 and 50. Below 2 there is no variance; 50 stands for normal noise. Training begins with nu = 4 and
     the interquartile range of y, so that wild labels do not lead it astray, and lets nu rise by a quarter at most
     per update.

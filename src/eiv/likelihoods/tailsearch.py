@@ -14,7 +14,7 @@ from eiv.engine.quadrature import Quadrature
 from eiv.engine.stable import log_mean_exp
 from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
-from eiv.likelihoods.noise import Squares, squares_of, unless_unseen_disagree
+from eiv.likelihoods.noise import OFF_ZERO, Squares, squares_of, unless_unseen_disagree
 from eiv.likelihoods.tails import MIXTURE_NODES, Bends, bends
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ def renewed_tail(
 
 @torch.no_grad()
 def fit_tail(rows: Squares, scale: Tensor, nu: Tensor, with_nu: bool = True) -> TailFit:
-    r"""The s and nu that maximise the bound with the prior of nu, beginning with those given, `S x n_y` each.
+    r"""The s and nu that maximise the bound with their priors, beginning with those given, `S x n_y` each.
 
     .. math:: \frac1N \sum_i \log \sum_l w_l \prod_j p(r_{ilj} | s_j, \nu_j)
-              + \frac1N \sum_j \log \mathrm{Gamma}(\nu_j | 2, 0.1)
+              + \frac1N \sum_j \big( \log \mathrm{Gamma}(\nu_j | 2, 0.1) + \log s_j \big)
 
     These are Newton steps of (log s, log nu) of each output. What couples the outputs is left out, as for sigma_y.
     Where the bound bends upwards, its bend is taken downwards, so that a step climbs. A step that lowers the bound is
@@ -130,9 +130,9 @@ class _Look:
             found.append(_of_rows(bends(squares[:, part], scale, nu, known), quadrature))
         value, slope, bend = (row_mean(torch.cat(each, dim=1), counts) for each in zip(*found, strict=True))
         nu, nothing = nu.flatten(1), torch.zeros_like(at[..., 0])
-        of_prior = ((_SHAPE - 1) * nu.log() - _RATE * nu) / size  # of nu
+        of_prior = ((_SHAPE - 1) * nu.log() - _RATE * nu + OFF_ZERO * at[..., 0]) / size
         value = value + of_prior.sum(1)
-        slope = slope + torch.stack([nothing, (_SHAPE - 1 - _RATE * nu) / size], dim=-1)
+        slope = slope + torch.stack([nothing + OFF_ZERO / size, (_SHAPE - 1 - _RATE * nu) / size], dim=-1)
         bend = bend - torch.stack([nothing, nothing, _RATE * nu / size], dim=-1)
         return cls(value, slope, -bend[..., _SYMMETRIC].unflatten(-1, (2, 2)))
 

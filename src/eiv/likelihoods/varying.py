@@ -17,7 +17,7 @@ from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods.base import OtherOutputs
 from eiv.likelihoods.correlation import JointNoise, Scores
-from eiv.likelihoods.noise import ByBound, NoiseRule, Outputs, half_way, outputs_of, unless_unseen_disagree
+from eiv.likelihoods.noise import OFF_ZERO, ByBound, NoiseRule, Outputs, half_way, outputs_of, unless_unseen_disagree
 from eiv.likelihoods.normal import log_mean_normal
 from eiv.likelihoods.varyinglabels import VaryingLabels
 
@@ -52,9 +52,10 @@ class VaryingLikelihood(JointNoise):
     row, `describe` says what was decided.
 
     It assumes that noise is normal at each true input and varies smoothly with it. It learns h with the network, and
-    sigma_y by the bound. It costs little more time than constant noise. It misses tails, and variation that the errors
-    of x wash out; with few rows it keeps the constant. Where networks are pooled, quantiles of labels take
-    the noise of a row for all of its draws.
+    sigma_y by the bound, with a prior that keeps it off zero, as for Student's t. It costs little more time than
+    constant noise. It misses tails, and variation that the errors of x wash out; with few rows it keeps the constant.
+    Where networks are pooled, quantiles of labels take the noise of a row for all of its draws. The noise of several
+    outputs may go together, with the same correlations everywhere (`eiv.likelihoods.correlation`).
 
     Args:
         y_noise: sigma_y, `S x n_y`.
@@ -293,9 +294,9 @@ class VaryingLikelihood(JointNoise):
         return unless_unseen_disagree(found, other, error)
 
     def _best_factor(self, rows: Outputs) -> tuple[Tensor, Tensor]:
-        r"""The factor of sigma that maximises the bound, and the standard error of its logarithm, by Newton steps.
+        r"""The factor of sigma that maximises the bound with its prior, and the standard error of its logarithm.
 
-        .. math:: B' = \frac1N \sum_i \sum_l w_{il} a_{il} \Big(\frac{r_{il}^2}{s_{il}^2} - 1\Big), \qquad
+        .. math:: B' = \frac1N + \frac1N \sum_i \sum_l w_{il} a_{il} \Big(\frac{r_{il}^2}{s_{il}^2} - 1\Big), \qquad
                   a = c^2 \sigma_\psi^2 / s^2, \quad s^2 = c^2 \sigma_\psi^2 + y_{err}^2
         """
         at = self._at(rows.f, rows.y, None)
@@ -313,7 +314,8 @@ class VaryingLikelihood(JointNoise):
             bends = 2 * part * (1 - part) * (scaled - 1) - 2 * part.square() * scaled
             bend = row_mean((weights * (bends + slopes.square())).sum(2) - mean.square(), rows.counts)
             bend = (-bend).clamp_min(_LEAST_BEND)
-            step = (row_mean(mean, rows.counts) / bend).clamp(-_STRIDE, _STRIDE)
+            slope = row_mean(mean, rows.counts) + OFF_ZERO / rows.size
+            step = (slope / bend).clamp(-_STRIDE, _STRIDE)
             log_factor = torch.maximum(log_factor + step, lowest)
             if step.abs().max() < _CLOSE:
                 break

@@ -61,6 +61,8 @@ class Record:
         zeta_ess: the effective sample size of the zetas of a row; None for exact inputs.
         bound_gap: the error of the bound because zetas are few, in nats per row; None for exact inputs.
         evidence: for networks of cosines, the log density of the labels from which the kernel was found; else None.
+        kernel: for networks of cosines, the logarithms that `evidence` belongs to, as they are searched for; else None.
+            Files do not keep it.
         likelihood_choice: how the likelihood was chosen, in words; empty where it was given.
 
     Examples:
@@ -79,4 +81,5 @@ class Record:
     zeta_ess: float | None = None
     bound_gap: float | None = None
     evidence: float | None = None
+    kernel: Array | None = None
     likelihood_choice: str = ""

@@ -52,6 +52,10 @@ class Expanded(NamedTuple):
         further: whether further orders may help the others.
         apart: whether components by themselves may.
 
+    Examples:
+        >>> Expanded.nothing(3, 1, torch.zeros(())).holds
+        tensor([False, False, False])
+
     """
 
     mean: Tensor
@@ -174,10 +178,10 @@ class Expansion:
     is damped by :math:`\exp(-t / 2)`, :math:`t = \omega^T P \omega`. With these means
 
     .. math::
-        \mathrm{Var}_\zeta f = \sum_{k \ge 1} \frac{1}{k!} \big\langle \mathrm{E} \nabla^k f,
-        \mathrm{E} \nabla^k f \big\rangle_P, \qquad
-        \mathrm{E}_\zeta\, h^T C h = \sum_{k \ge 0} \frac{1}{k!} \big\langle \mathrm{E} \nabla^k h,
-        C\, \mathrm{E} \nabla^k h \big\rangle_P
+        \mathrm{Var}_\zeta f = \sum_{k \ge 1} \frac{1}{k!} \langle \mathrm{E} \nabla^k f,
+        \mathrm{E} \nabla^k f \rangle_P, \qquad
+        \mathrm{E}_\zeta\, h^T C h = \sum_{k \ge 0} \frac{1}{k!} \langle \mathrm{E} \nabla^k h,
+        C\, \mathrm{E} \nabla^k h \rangle_P
 
     Over a mixture, the first sum is corrected to the second order. What it leaves out is known on average over the
     phases of the cosines; the tail of the second sum is extrapolated as for a normal spectrum. A row is done where
@@ -186,6 +190,22 @@ class Expansion:
     Args:
         posterior: q_phi of S networks, in float64.
         pool: `S`, the share of each network, which add up to one; None where all are equal.
+
+    Examples:
+        >>> from numpy.random import SeedSequence
+        >>> from eiv.engine.streams import Streams
+        >>> from eiv.inputs import Rows
+        >>> from eiv.likelihoods import NormalLikelihood
+        >>> from eiv.networks import CosineNetwork, NetworkStack
+        >>> from eiv.networks.fast import fast_stack
+        >>> seeds, cpu = SeedSequence(0).spawn(1), torch.device("cpu")
+        >>> stack = NetworkStack(lambda: CosineNetwork(1, 1, 16), 1, 1, seeds, cpu, torch.float64)
+        >>> q = LastLayerLaplace(fast_stack(stack), weight_penalty=0.5)
+        >>> x = torch.linspace(-1, 1, 40, dtype=torch.float64).view(1, 40, 1)
+        >>> rows, noise = Rows(ZetaNormal(x, 0 * x), 2 * x), torch.full((1, 1), 0.1, dtype=torch.float64)
+        >>> q.finish(rows, NormalLikelihood(noise), None, Streams(seeds, cpu))
+        >>> Expansion(q, None).moments(ZetaNormal(x[0], 0.1 + 0 * x[0])).mean.shape
+        torch.Size([40, 1])
 
     """
 
@@ -230,7 +250,7 @@ class Expansion:
             of_all = summed(torch.ones_like(more.mean))
             mean = summed(more.mean) / of_all
             between = (more.mean - mean[row]).square()
-            holds = torch.ones_like(found.holds[left]).index_put_((row[~more.holds],), torch.tensor(False))
+            holds = torch.ones_like(found.holds[left]).index_fill_(0, row[~more.holds], value=False)
             epistemic, aleatoric = (summed(part) / of_all for part in (more.epistemic, more.aleatoric + between))
             found.put(left, Expanded(mean, epistemic, aleatoric, holds, holds, holds))
         return found
@@ -238,13 +258,18 @@ class Expansion:
     def _expand(self, inputs: _Inputs, noisy: tuple[int, ...]) -> Expanded:
         """The moments about the mean of zeta, to as many orders as it takes."""
         n_rows, n_y = len(inputs.mean), self.posterior.stack.n_outputs
-        found = Expanded.nothing(n_rows, n_y, inputs.mean)
-        left = torch.arange(n_rows, device=inputs.mean.device)
-        for orders in _ORDERS.get(len(noisy), _OF_MANY):
+        found, sequence = Expanded.nothing(n_rows, n_y, inputs.mean), _ORDERS.get(len(noisy), _OF_MANY)
+        size = max(1, memory.COSINES_AT_ONCE // len(self.posterior.stack.parameters["frequencies.weight"][0]))
+        blocks = torch.arange(n_rows, device=inputs.mean.device).split(size)
+        first = self._networks(noisy, Orders(*sequence[0]))
+        looks = [partial(self._within_reach, first, inputs.rows(some)) for some in blocks]
+        within_reach = torch.cat([*run_tasks(looks, inputs.mean.device), found.holds[:0]])
+        found.apart.copy_(inputs.excess > _PEAKS)
+        left = within_reach.nonzero().flatten()
+        for orders in sequence:
             if not len(left):
                 break
             networks = self._networks(noisy, Orders(*orders))
-            size = max(1, memory.COSINES_AT_ONCE // len(networks[0].frequencies))
             tasks = [partial(self._block, networks, inputs.rows(some)) for some in left.split(size)]
             parts = zip(*run_tasks(tasks, inputs.mean.device), strict=True)
             more = Expanded(*(torch.cat(same) for same in parts))
@@ -260,6 +285,13 @@ class Expansion:
                 _Network.of(self.posterior, self._directions, s, list(noisy), orders) for s in places
             ]
         return self._known[noisy, orders]
+
+    @torch.no_grad()
+    def _within_reach(self, networks: Sequence[_Network], inputs: _Inputs) -> Tensor:
+        """Which rows have little beyond the second order, so that further orders may help: `rows`."""
+        found = [network.over_phases(inputs, network.damping(inputs), order=2) for network in networks]
+        rest, _, total = (pooled(torch.stack(same), self.pool) for same in zip(*found, strict=True))
+        return (rest <= _BEYOND_REACH * _OF_MEAN * total).all(1)
 
     @torch.no_grad()
     def _block(self, networks: Sequence[_Network], inputs: _Inputs) -> Expanded:
@@ -279,12 +311,10 @@ class Expansion:
         tail = _OF_NORMAL * _tail(terms, inputs.gaps.shape[-1])
         within = terms.sum(0) + tail
         excess = inputs.excess.unsqueeze(1)
-        within_reach = rest <= _BEYOND_REACH * _OF_MEAN * total
-        by_parts = within_reach | (excess > _PEAKS)
-        further = within_reach & (excess * (cubic / total).sqrt() <= _NON_NORMAL)
+        further = excess * (cubic / total).sqrt() <= _NON_NORMAL
         holds = further & (rest <= _OF_MEAN * total) & (tail <= _OF_VARIANCE * within)
         holds &= excess * (terms[2:].sum(0) + tail) <= _NON_NORMAL * within
-        good = [each.all(1) for each in (holds, further, by_parts)]
+        good = [each.all(1) for each in (holds, further, torch.ones_like(holds))]
         return Expanded(f[0], within + between, _mixture_variance(f, inputs), *good)
 
 
@@ -371,8 +401,7 @@ class _Network(NamedTuple):
     def expanded(self, inputs: _Inputs) -> _OfNetwork:
         """What the network makes of some rows."""
         covariance, n_y = inputs.covariance, self.sizes.shape[1]
-        t = covariance.flatten(1) @ self.squares  # rows x F
-        damping = (-0.5 * t).exp()
+        t, damping = self.damping(inputs)
         phases = inputs.mean @ self.frequencies.T
         waves = phases.new_empty(len(t), 2, len(self.frequencies))
         torch.mul(phases.cos(), damping, out=waves[:, 0])
@@ -384,13 +413,22 @@ class _Network(NamedTuple):
             + (self.common * self._square(powers[k % 2], t, inputs, k)).unsqueeze(1)
             for k, part in enumerate(along)
         ]
-        straight = _squared(self.slopes[0][self.noisy].expand(len(t), -1, -1), covariance, 1)
-        left = damping.square_()  # exp(-t)
-        cubic = 0.5 * (1 - left * _exponential(t, 2)) @ self.sizes
-        order = len(f) - 1
-        rest = cubic if order == 2 else 0.5 * (1 - left * _exponential(t, order)) @ self.sizes
-        total = 0.5 * ((1 - left) @ self.sizes) + straight
+        rest, cubic, total = self.over_phases(inputs, (t, damping), order=len(f) - 1)
         return _OfNetwork(f, torch.stack(terms), rest, cubic, total)
+
+    def damping(self, inputs: _Inputs) -> tuple[Tensor, Tensor]:
+        r"""The numbers :math:`t = \omega^T P \omega`, and what the waves are damped by, `rows x F` both."""
+        t = inputs.covariance.flatten(1) @ self.squares
+        return t, (-0.5 * t).exp()
+
+    def over_phases(self, inputs: _Inputs, damping: tuple[Tensor, Tensor], order: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Var f over zeta by its mean over phases: beyond an order, beyond the second one, and all: `rows x n_y`."""
+        (t, factor), covariance = damping, inputs.covariance
+        straight = _squared(self.slopes[0][self.noisy].expand(len(t), -1, -1), covariance, 1)
+        left = factor.square()  # exp(-t)
+        cubic = 0.5 * (1 - left * _exponential(t, 2)) @ self.sizes
+        rest = cubic if order == 2 else 0.5 * (1 - left * _exponential(t, order)) @ self.sizes
+        return rest, cubic, 0.5 * ((1 - left) @ self.sizes) + straight
 
     def _derivatives(self, waves: Tensor, inputs: _Inputs, part: int) -> list[Tensor]:
         """Derivatives of f (part 0), or of the directions of C (1), averaged over zeta: `rows x n^k x m` each."""

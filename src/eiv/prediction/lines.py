@@ -384,7 +384,13 @@ def _across(vectors: Tensor, direction: Tensor) -> Tensor:
 
 
 def between(values: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Values at nodes as values in the middle of cells, straight between nodes, and their change within each."""
+    """Values at nodes as values in the middle of cells, straight between nodes, and their change within each.
+
+    Examples:
+        >>> between(torch.tensor([0.0, 1.0]), dim=0)
+        (tensor([0.2500, 0.7500]), tensor([0.5000, 0.5000]))
+
+    """
     left = values.narrow(dim, 0, values.shape[dim] - 1)
     change = (values.narrow(dim, 1, left.shape[dim]) - left) / _CELLS
     middle = torch.stack([left + (i + 0.5) * change for i in range(_CELLS)], dim=dim + 1)

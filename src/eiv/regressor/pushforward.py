@@ -45,7 +45,7 @@ def law_from_fit(
         y: `rows` or `rows x n_y`.
         X_err: the errors of X; by default those of the fit.
         y_err: the known errors of y, or None.
-        random_state: the seed of the choice of rows.
+        random_state: the seed of the choice of rows, where there are more than 500.
 
     Returns:
         The nearest mixture of normal distributions, which `x_err` takes.
@@ -75,7 +75,7 @@ def law_from_fit(
         found: Tensor = (pool @ (log_weights + log_q).logsumexp(-1).mean(1).flatten(1)).unflatten(0, (-1,))
         return found
 
-    return fit_flow(Flow.normal(0.0, std), per_row, random_state).shaped(std).law()
+    return fit_flow(Flow.normal(0.0, std), per_row).shaped(std).law()
 
 
 def _only_noisy(model: FittedModel, table: Table) -> tuple[int, float]:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from eiv.engine.workers import run_tasks
@@ -167,12 +168,12 @@ def _score(model: FittedModel, table: Table) -> Score:
 def _borne_out(spec: Spec, table: Table, model: FittedModel) -> tuple[FittedModel, str]:
     """The model, or where the labels contradict the stated errors one with less of them; and words of a warning."""
     stated = model.record.evidence
-    if stated is None or not table.n_noisy or not model.settings.x_err_factor:
+    if stated is None or model.record.kernel is None or not table.n_noisy or not model.settings.x_err_factor:
         return model, ""
-    found = _evidence(spec, table, _FACTORS)
+    found = _evidence(spec, table, _FACTORS, model)
     if max(found.values()) - stated < _VERY_STRONG:
         return model, ""
-    found |= _evidence(spec, table, _BETWEEN)
+    found |= _evidence(spec, table, _BETWEEN, model)
     factor = max(found, key=lambda each: found[each])
     gain = found[factor] - stated
     why = f"the labels are more probable with these {_size(factor)}, by a factor of e^{gain:.0f}"
@@ -201,11 +202,17 @@ def _warn(words: str) -> None:
     )
 
 
-def _evidence(spec: Spec, table: Table, factors: Sequence[float]) -> dict[float, float]:
-    """The logarithm of the density of the labels by what the errors of X are multiplied by."""
+def _evidence(spec: Spec, table: Table, factors: Sequence[float], stated: FittedModel) -> dict[float, float]:
+    """The logarithm of the density of the labels by what the errors of X are multiplied by.
+
+    Kernel and prior of zeta begin at those of the `stated` errors, so that what is compared is the errors: searches
+    from nothing may end at different maxima.
+    """
+    kernel = torch.tensor(stated.record.kernel)
 
     def found(factor: float) -> float:
-        return Trial.of(spec.given(x_err_factor=factor), table).search.best().plain
+        search = Trial.of(spec.given(x_err_factor=factor), table, stated.input_prior).search
+        return search.log_density(search.near(kernel))
 
     tasks = [partial(found, factor) for factor in factors]
     device = device_of(spec.arguments["device"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +47,7 @@ from eiv.posteriors.base import one_or_each
 from eiv.scaling import Scaler, mean_and_spread
 from eiv.training.checkpoints import Checkpoint, Course
 from eiv.training.diagnostics import LARGE_GAP, LooseBoundWarning, advice, zeta_diagnostics
-from eiv.training.evidence import MEMBERS, Fitted, Found, KernelSearch, fit_by_evidence, n_rounds
+from eiv.training.evidence import MEMBERS, Fitted, KernelSearch, fit_by_evidence, n_rounds
 from eiv.training.loop import Schedule, TrainingResult, train
 from eiv.training.making import (
     device_of,
@@ -268,7 +269,7 @@ def fit_stack(
     specs: Sequence[Spec],
     tables: Sequence[Table],
     on_progress: Progress = None,
-    near: Sequence[Found] = (),
+    near: Sequence[Tensor] = (),
 ) -> list[FittedModel]:
     """Fit models of one kind, on as many rows each, as one stack of networks, or one for each way to draw zetas.
 
@@ -369,7 +370,7 @@ def _same(value: object, other: object) -> bool:
 
 
 def _fit_by_evidence(
-    members: Sequence[_Member], on_progress: Progress, near: Sequence[Found | None]
+    members: Sequence[_Member], on_progress: Progress, near: Sequence[Tensor | None]
 ) -> list[FittedModel]:
     """Fit networks of cosines, one after another on a GPU, side by side on the cores of a CPU."""
     settings, device = members[0].settings, members[0].rows.y.device
@@ -377,7 +378,7 @@ def _fit_by_evidence(
     likelihood = _likelihood(members)
     y_scale = float(np.sqrt(np.mean(members[0].y_scaler.scale ** 2)))
 
-    def fit(member: _Member, seed: SeedSequence, begin: Found | None, place: int, report: Report | None) -> Fitted:
+    def fit(member: _Member, seed: SeedSequence, begin: Tensor | None, place: int, report: Report | None) -> Fitted:
         known = likelihood.state["y_noise"][place] if likelihood.is_fixed else None
         posterior = new_posterior(settings, n_x, n_y, [seed] * MEMBERS, device)
         found = fit_by_evidence(posterior, member.rows, _number(seed), known, reported(report), member.halves, begin)
@@ -386,10 +387,14 @@ def _fit_by_evidence(
             on_progress(len(done) / len(pairs))
         return found
 
-    def reported(report: Report | None) -> Callable[[int, Tensor, Tensor], None]:
-        def on_round(done: int, loss: Tensor, y_noise: Tensor) -> None:
+    def reported(report: Report | None) -> Callable[[Tensor, Tensor], None]:
+        rounds, one_by_one = itertools.count(1), threading.Lock()
+
+        def on_round(loss: Tensor, y_noise: Tensor) -> None:
             if report is not None:
-                report(done, loss, likelihood.networks(slice(1)).with_state({"y_noise": y_noise.unsqueeze(0)}))
+                with one_by_one:
+                    so_far = likelihood.networks(slice(1)).with_state({"y_noise": y_noise.unsqueeze(0)})
+                    report(next(rounds), loss, so_far)
 
         return on_round
 
@@ -413,7 +418,7 @@ def _fit_by_evidence(
         fitted = new_likelihood(member.settings, y_noise).finished(joined, rows, None, streams)
         model = member.fitted(joined, fitted, courses)
         weights = np.concatenate([each.shares for each in (first, *others)])
-        record = replace(model.record, evidence=first.evidence)
+        record = replace(model.record, evidence=first.evidence, kernel=first.kernel.cpu().numpy())
         models.append(replace(model, weights=weights / weights.sum(), record=record))
     return models
 
@@ -439,11 +444,16 @@ class Trial(NamedTuple):
     table: Table
 
     @classmethod
-    def of(cls, spec: Spec, table: Table) -> Trial:
-        """The trial of a table."""
+    def of(cls, spec: Spec, table: Table, near: InputPrior | None = None) -> Trial:
+        """The trial of a table; a prior that is learned may begin `near` that of other errors."""
         settings = settings_for(spec.arguments, len(table.x), table.n_noisy)
         taken = table.with_errors_times(settings.x_err_factor)
-        (prior,) = _fitted_priors([settings], [taken])
+        learned = input_prior_of(settings.input_prior, settings.error_model)
+        if type(learned) is LearnedPrior and isinstance(near, MixturePrior) and taken.x_err.any():
+            x, x_err, weights = _as_tensors(taken)
+            prior: InputPrior = learned.near(near, x, x_err, weights)
+        else:
+            (prior,) = _fitted_priors([settings], [taken])
         member = _Member.of(spec, settings, table, prior)
         likelihood = _likelihood([member])
         known = likelihood.state["y_noise"][0] if likelihood.is_fixed else None

@@ -87,7 +87,7 @@ class _Curve:
         """Let a node have the kernel that begins at that of its neighbour, where it is better."""
         if before not in self.kernels:
             return
-        found = self.trials[node].search.near(self.kernels[before])
+        found = self.trials[node].search.near(self.kernels[before].flat)
         if node not in self.kernels or found.evidence > self.kernels[node].evidence:
             self.kernels[node] = found
 
@@ -169,7 +169,7 @@ def fit_with_sizes(spec: Spec, table: Table, on_progress: Progress = None) -> Fi
             shares.append(weight / len(found))
     factors = [_factors(place, groups, len(prior.dof)) for place in places]
     tables = [plain.with_errors_times(factor) for factor in factors]
-    near = [kernels[i // 2] for i in range(len(factors))]
+    near = [kernels[i // 2].flat for i in range(len(factors))]
     models = fit_stack([spec] * len(tables), tables, part_of(on_progress, 1, 2), near)
     std = np.zeros(len(prior.dof))
     for group, each in zip(groups, found, strict=True):

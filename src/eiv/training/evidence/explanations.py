@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import special
 from torch import Tensor
 
+from eiv.engine.workers import run_tasks
 from eiv.training.evidence.features import Inputs
 from eiv.training.evidence.search import Found, evidence_of_means, rougher, washed_out
 from eiv.training.evidence.solution import Labels, log_density, solve
@@ -57,10 +60,16 @@ def explanations(
         Those that a pair of networks stands for.
 
     """
-    kernels = [found, rougher(found, inputs, labels, known_noise)]
+
+    def waves_of() -> Found | None:
+        return None if inputs.is_exact else washed_out(found, inputs, labels, known_noise)
+
+    searches: list[Callable[[], Found | None]] = [partial(rougher, found, inputs, labels, known_noise), waves_of]
+    rough, waves = run_tasks(searches, labels.y.device)
+    assert rough is not None
+    kernels = [found, rough]
     densities = torch.stack([_held_out(each, inputs, labels) for each in kernels])
     shares = _shares((labels.weights * densities).cpu().numpy())
-    waves = None if inputs.is_exact else washed_out(found, inputs, labels, known_noise)
     if waves is not None:
         kernels.append(waves)
         gain = evidence_of_means(waves, inputs, labels) - evidence_of_means(found, inputs, labels)

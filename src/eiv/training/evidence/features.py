@@ -86,6 +86,7 @@ class Inputs:
         """Which of the numbers behind a zeta matter: those of noisy features, and what chooses a component."""
         return self.noisy + list(range(self.zeta.mean.shape[-1], self.zeta.n_base))
 
+    @cached_property
     def nodes(self) -> tuple[Tensor, Tensor]:
         """Zetas, whose noise has a mean of zero and a covariance of one, and weights: `rows x Q x n_x`, `rows x Q`."""
         matched = nodes_of_rule(self.n_nodes, len(self._used)).to(self.zeta.mean)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,13 +12,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eiv.engine.workers import run_tasks
 from eiv.inputs import Rows, ZetaPosterior
 from eiv.posteriors import WeightPosterior
 from eiv.training.evidence.explanations import explanations
 from eiv.training.evidence.features import Family, Inputs
 from eiv.training.evidence.pool import MEMBERS, pool_of
-from eiv.training.evidence.search import Found, continued, plain_search, rows_of_search, search, unheard
-from eiv.training.evidence.solution import Labels, solve
+from eiv.training.evidence.search import (
+    Found,
+    OnRound,
+    continued,
+    evidence_of_means,
+    plain_search,
+    rows_of_search,
+    search,
+    unheard,
+)
+from eiv.training.evidence.solution import Labels, Solution, solve
 
 _SEARCHED = 192  # frequencies that a kernel is found with
 
@@ -31,8 +42,9 @@ class Fitted:
         y_noise: `S x n_y`, sigma_y.
         shares: `S`, of each network in the pool.
         course: of the negative evidence in nats per row, a number for each round of the search.
-        evidence: the logarithm of the density of the labels that the kernel was found from, by
-            `KernelSearch`.
+        evidence: the logarithm of the density of the labels that the kernel was found from
+            (`KernelSearch.log_density`).
+        kernel: the values of the best kernel without directions, which the evidence is that of.
 
     """
 
@@ -41,6 +53,7 @@ class Fitted:
     shares: NDArray[np.float64]
     course: Tensor
     evidence: float
+    kernel: Tensor
 
 
 class KernelSearch(NamedTuple):
@@ -74,12 +87,17 @@ class KernelSearch(NamedTuple):
         return rows_of_search(self.labels, self.family.seed)
 
     def best(self) -> Found:
-        """The best kernel, with the logarithm of the density of the labels, `Found.plain`."""
+        """The best kernel."""
         return plain_search(*self, unheard)
 
-    def near(self, other: Found) -> Found:
+    def near(self, flat: Tensor) -> Found:
         """The best kernel that is found from where another one is."""
-        return continued(other, *self, unheard)
+        return continued(flat.to(self.labels.y), *self, unheard)
+
+    def log_density(self, found: Found) -> float:
+        """Of the labels that a kernel was found from (`evidence_of_means`)."""
+        rows = self.rows
+        return evidence_of_means(found, self.inputs.take(rows), self.labels.take(rows))
 
 
 def fit_by_evidence(
@@ -87,9 +105,9 @@ def fit_by_evidence(
     rows: Rows,
     seed: int,
     known_noise: Tensor | None,
-    on_round: Callable[[int, Tensor, Tensor], None],
+    on_round: OnRound,
     halves: Sequence[ZetaPosterior] = (),
-    near: Found | None = None,
+    near: Tensor | None = None,
 ) -> Fitted:
     r"""Fit a pool of networks of cosines: their kernels and sigma_y, then their weights.
 
@@ -103,16 +121,17 @@ def fit_by_evidence(
         known_noise: sigma_y where it is known, `n_y`.
         on_round: called after each round, with the loss and sigma_y.
         halves: zeta given x for all rows, by a prior of its own for each network; none where the prior is known.
-        near: a kernel for nearly the same rows, to begin from; None to begin from nothing.
+        near: the values of a kernel for nearly the same rows, to begin from; None to begin from nothing.
 
     Returns:
         The posterior, sigma_y and the course of the search.
 
     """
     n_frequencies = posterior.stack.parameters["frequencies.weight"].shape[1]
-    inputs, labels, family, known = KernelSearch.of(rows, n_frequencies, seed, known_noise)
-    found = search(inputs, labels, family, known, on_round, near)
-    some = rows_of_search(labels, seed)
+    task = KernelSearch.of(rows, n_frequencies, seed, known_noise)
+    inputs, labels, family, known = task
+    found, some = search(inputs, labels, family, known, on_round, near), task.rows
+    plain = found.plain or found
     own = [Inputs(zeta.to(labels.y.device, torch.float64)) for zeta in halves] or [inputs] * MEMBERS
     members: list[Found] = []
     shares: list[float] = []
@@ -120,36 +139,47 @@ def fit_by_evidence(
     for each in explanations(found, *few, known, MEMBERS // 2):
         pool = pool_of(each.found, *few, known, 2 * each.n_pairs)
         theirs = own[len(members) : len(members) + len(pool)]
-        members += _with_all_rows(each.found, pool, few[1], inputs, theirs, labels, n_frequencies)
+        members += _with_all_rows(each.found, pool, some, theirs, inputs, labels, n_frequencies)
         shares += [each.share / len(pool)] * len(pool)
     _take_over(posterior, members)
     y_noise = torch.stack([member.family.values(member.flat).log_noise.exp() for member in members])
-    return Fitted(posterior, y_noise, np.array(shares), y_noise.new_tensor(found.course), found.plain)
+    return Fitted(
+        posterior, y_noise, np.array(shares), y_noise.new_tensor(found.course), task.log_density(plain), plain.flat
+    )
 
 
 def _with_all_rows(
     best: Found,
     members: Sequence[Found],
-    few: Labels,
-    inputs: Inputs,
+    some: Tensor,
     own: Sequence[Inputs],
+    inputs: Inputs,
     labels: Labels,
     n_frequencies: int,
 ) -> list[Found]:
-    """The weights of all frequencies from all rows: the kernels were found with those of `few`.
+    """The weights of all frequencies from all rows: the kernels were found with `some` of them.
 
-    Each member has its `own` zetas.
+    Each member has its `own` zetas. The variances of labels from their inputs, to start from, are those that it was
+    found with; where there are more rows, those of the best kernel.
     """
     family, y = replace(best.family, n_frequencies=n_frequencies), labels.y
     draws = family.draws(y)
-    spare, of_inputs = (few.mean(part).expand_as(y) for part in (best.solution.spare, best.solution.of_inputs))
-    solution = replace(best.solution, spare=spare, of_inputs=of_inputs)
-    if not inputs.is_exact:  # the variances of each row, from the best kernel
-        solution = solve(family, family.values(best.flat), draws, inputs, labels, solution)
-    return [
-        replace(each, family=family, solution=solve(family, family.values(each.flat), draws, zetas, labels, solution))
-        for each, zetas in zip(members, own, strict=True)
+
+    def spread_out(solution: Solution) -> Solution:
+        """The variances in the order of all rows, with their mean for a row that was not among them."""
+        few = labels.take(some)
+        parts = [few.mean(part).expand_as(y).index_copy(0, some, part) for part in (solution.spare, solution.of_inputs)]
+        return replace(solution, spare=parts[0], of_inputs=parts[1])
+
+    starts = [spread_out(each.solution) for each in members]
+    if len(some) < len(y) and not inputs.is_exact:
+        starts = [solve(family, family.values(best.flat), draws, inputs, labels, starts[0])] * len(members)
+    tasks = [
+        partial(solve, family, family.values(each.flat), draws, zetas, labels, start)
+        for each, zetas, start in zip(members, own, starts, strict=True)
     ]
+    solutions = run_tasks(tasks, y.device)
+    return [replace(each, family=family, solution=solution) for each, solution in zip(members, solutions, strict=True)]
 
 
 @torch.no_grad()

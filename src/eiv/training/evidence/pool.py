@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from eiv.engine.workers import run_tasks
 from eiv.training.evidence.density import Spare, log_evidence, log_prior
 from eiv.training.evidence.features import Inputs
 from eiv.training.evidence.search import Found, evaluated
@@ -47,7 +49,8 @@ def pool_of(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | 
     random = torch.Generator().manual_seed(found.family.seed)
     turned = torch.randn(len(root), n_members // 2, generator=random, dtype=torch.float64)
     ways = math.sqrt(len(root)) * root @ torch.linalg.qr(turned)[0].to(root)
-    return [_member(found, sign * way, inputs, labels) for way in ways.T for sign in (1, -1)]
+    members = [partial(_member, found, sign * way, inputs, labels) for way in ways.T for sign in (1, -1)]
+    return run_tasks(members, labels.y.device)
 
 
 def _root_of_covariance(found: Found, inputs: Inputs, labels: Labels) -> Tensor:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eiv.engine.workers import run_tasks
 from eiv.training.evidence.density import Spare, log_evidence, log_prior
 from eiv.training.evidence.features import ROUGH, Family, Inputs
 from eiv.training.evidence.solution import Labels, Solution, solve
@@ -26,12 +28,13 @@ _RIDGE = 1e-3  # of the variance of a feature, where features say the same
 _DIRECTIONS = 2
 _NONE = -20.0  # the logarithm of a size that is as good as zero
 _TINY = 1e-12  # as good as zero
+_ENOUGH = 1e-6  # gain of a step, as a share of the value, below which a climb ends
 _BAD = 1e10  # stands for a kernel whose matrix cannot be taken apart
 _LEAST, _MOST = -7.0, 6.0  # of a logarithm: a factor of 1,000 and 400
 
 
-OnRound = Callable[[int, Tensor, Tensor], None]
-"""Called after each round with the number of rounds so far, the negative evidence per row, and sigma_y."""
+OnRound = Callable[[Tensor, Tensor], None]
+"""Called after each round with the negative evidence per row, and sigma_y; by searches that run side by side."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Found:
         evidence: the logarithm of the density of the labels, with that of the values' prior, for these weights.
         solution: the weights, for the rows that the kernel was found from.
         course: of the negative evidence, in nats per row, a number for each round.
-        plain: the evidence of means (`evidence_of_means`) of the best kernel without directions.
+        plain: the best kernel without directions, where this one has them.
 
     """
 
@@ -53,7 +56,7 @@ class Found:
     evidence: float
     solution: Solution
     course: tuple[float, ...] = ()
-    plain: float = math.nan
+    plain: Found | None = None
 
 
 def search(
@@ -62,7 +65,7 @@ def search(
     family: Family,
     known_noise: Tensor | None,
     on_round: OnRound,
-    near: Found | None = None,
+    near: Tensor | None = None,
 ) -> Found:
     """The better of two kernels: with and without functions of one direction.
 
@@ -75,7 +78,7 @@ def search(
         family: without directions.
         known_noise: sigma_y where it is known, `n_y`.
         on_round: called after each round.
-        near: a kernel without directions for nearly the same inputs, to begin from; None to begin from nothing.
+        near: values without directions for nearly the same inputs, to begin from; None to begin from nothing.
 
     Returns:
         The kernel.
@@ -91,11 +94,9 @@ def search(
     some, theirs = inputs.take(rows), labels.take(rows)
     wide = replace(family, n_directions=_DIRECTIONS)
     start, of_inputs = _with_directions(plain, wide, some, theirs), Spare.alone(plain.solution.of_inputs)
-    n_before = _n_starts(known_noise is not None)
-    directed = _best(_rounds(some, theirs, wide, start, known_noise, of_inputs, _after(on_round, n_before)))
-    directed = _or_from_noise(directed, start, some, theirs, known_noise, _after(on_round, n_before + 1))
+    directed = _from_either_side(some, theirs, wide, start, known_noise, of_inputs, on_round)
     price = 0.5 * (wide.n_values - family.n_values) * math.log(theirs.size)
-    return replace(directed, plain=plain.plain) if directed.evidence - price > plain.evidence else plain
+    return replace(directed, plain=plain) if directed.evidence - price > plain.evidence else plain
 
 
 def plain_search(
@@ -106,13 +107,11 @@ def plain_search(
     inputs, labels = inputs.take(rows), labels.take(rows)
     of_line = _of_line(inputs, labels, family)
     start = _start(inputs, labels, family, known_noise, of_line)
-    found = _best(_rounds(inputs, labels, family, start, known_noise, of_line, on_round))
-    found = _or_from_noise(found, start, inputs, labels, known_noise, _after(on_round, 1))
-    return replace(found, plain=evidence_of_means(found, inputs, labels))
+    return _from_either_side(inputs, labels, family, start, known_noise, of_line, on_round)
 
 
 def continued(
-    near: Found, inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor | None, on_round: OnRound
+    near: Tensor, inputs: Inputs, labels: Labels, family: Family, known_noise: Tensor | None, on_round: OnRound
 ) -> Found:
     """The kernel without directions, from where that of nearly the same inputs is.
 
@@ -120,32 +119,32 @@ def continued(
     """
     rows = rows_of_search(labels, family.seed)
     inputs, labels = inputs.take(rows), labels.take(rows)
-    start = evaluated(family, near.flat, inputs, labels, None)
+    start = evaluated(family, near, inputs, labels, None)
     start = replace(start, course=(-start.evidence / len(inputs),))
     of_inputs = Spare.alone(start.solution.of_inputs)
-    found = _best([start, *_rounds(inputs, labels, family, near.flat, known_noise, of_inputs, on_round)])
-    return replace(found, plain=evidence_of_means(found, inputs, labels))
+    return _best([start, *_rounds(inputs, labels, family, near, known_noise, of_inputs, on_round)])
 
 
-def _or_from_noise(
-    found: Found, start: Tensor, inputs: Inputs, labels: Labels, known_noise: Tensor | None, on_round: OnRound
+def _from_either_side(
+    inputs: Inputs,
+    labels: Labels,
+    family: Family,
+    start: Tensor,
+    known_noise: Tensor | None,
+    spare: Spare,
+    on_round: OnRound,
 ) -> Found:
-    """The kernel, or a better one of a search that begins with all scatter of the labels as noise, none from inputs.
+    """The better kernel of two searches: from `spare`, and with all scatter of the labels as noise, none from inputs.
 
     The scatter of labels can be noise, or f within the errors of x. A search does not leave the side that it starts
     from where both explain the labels nearly as well.
     """
-    if known_noise is not None or inputs.is_exact:
-        return found
-    start = start.clone()
-    start[-found.family.n_outputs :] = 0.0  # sigma_y is the spread of y
-    none = Spare.alone(torch.zeros_like(labels.y))
-    return _best([found, *_rounds(inputs, labels, found.family, start, known_noise, none, on_round)])
-
-
-def _after(on_round: OnRound, n_searches: int) -> OnRound:
-    """The same for rounds that come after those of other searches."""
-    return lambda done, loss, y_noise: on_round(n_searches * _ROUNDS + done, loss, y_noise)
+    searches = [partial(_rounds, inputs, labels, family, start, known_noise, spare, on_round)]
+    if known_noise is None and not inputs.is_exact:
+        noisy, none = start.clone(), Spare.alone(torch.zeros_like(labels.y))
+        noisy[-family.n_outputs :] = 0.0  # sigma_y is the spread of y
+        searches.append(partial(_rounds, inputs, labels, family, noisy, known_noise, none, on_round))
+    return _best([each for rounds in run_tasks(searches, labels.y.device) for each in rounds])
 
 
 def rougher(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | None) -> Found:
@@ -172,7 +171,7 @@ def washed_out(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor
     return max(rounds, key=lambda each: evidence_of_means(each, inputs, labels))
 
 
-def unheard(done: int, loss: Tensor, y_noise: Tensor) -> None:
+def unheard(loss: Tensor, y_noise: Tensor) -> None:
     """A search that nobody watches."""
 
 
@@ -184,12 +183,7 @@ def rows_of_search(labels: Labels, seed: int) -> Tensor:
 
 def n_rounds(n_inputs: int, is_noise_known: bool) -> int:
     """How many rounds a search has, at most."""
-    return _ROUNDS * _n_starts(is_noise_known) * (1 if n_inputs == 1 else 2)
-
-
-def _n_starts(is_noise_known: bool) -> int:
-    """How many searches there are for one kind of kernel: scatter of labels may be noise, if that is not known."""
-    return 1 if is_noise_known else 2
+    return _ROUNDS * (1 if is_noise_known else 2) * (1 if n_inputs == 1 else 2)
 
 
 def _best(rounds: Sequence[Found]) -> Found:
@@ -220,7 +214,7 @@ def _rounds(
         spare = Spare.of(family, family.values(flat), draws, inputs, now.solution)
         course.append(-now.evidence / labels.size)
         found.append(replace(now, course=tuple(course)))
-        on_round(len(course), labels.y.new_tensor(course[-1:]), family.values(flat).log_noise.exp())
+        on_round(labels.y.new_tensor(course[-1:]), family.values(flat).log_noise.exp())
     return found
 
 
@@ -264,7 +258,12 @@ def _climb(
     from scipy.optimize import minimize  # noqa: PLC0415  (slow to import)
 
     found = minimize(
-        slope, start.cpu().numpy(), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": n_steps}
+        slope,
+        start.cpu().numpy(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": n_steps, "ftol": _ENOUGH},
     )
     return torch.as_tensor(found.x).to(start)
 

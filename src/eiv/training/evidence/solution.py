@@ -173,7 +173,7 @@ class _RowFeatures:
             if block.is_exact:
                 yield _Block(rows, means, means.new_zeros(len(rows), 1, means.shape[1]), means.new_ones(len(rows), 1))
                 continue
-            zeta, weights = block.nodes()
+            zeta, weights = (part[rows] for part in self.inputs.nodes)
             nodes = self.family.at(zeta, self.values, self.draws)
             yield _Block(rows, means, nodes - torch.einsum("rq,rqf->rf", weights, nodes).unsqueeze(1), weights)
 
