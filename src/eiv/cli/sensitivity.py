@@ -21,7 +21,7 @@ _KINDS = (".png", ".svg", ".pdf", ".csv")
 @app.command()
 def sensitivity(
     model_file: ModelFile,
-    data: Annotated[Path, typer.Argument(help="The table with labels, such as that of the fit: CSV, Parquet, Excel.")],
+    data: Annotated[Path, typer.Argument(help="The table with labels, such as that of the fit.")],
     factors: Annotated[
         str,
         typer.Option(

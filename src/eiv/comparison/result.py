@@ -192,7 +192,7 @@ class Comparison:
             right.axvline(LEVEL, color="black", linewidth=0.8)
             right.set(xlabel="labels inside their 95 % interval")
             if len(table.filter(like="_errors").columns):
-                right.set_title("thirds by size of the errors of x: open small, filled large", fontsize=8.5)
+                right.set_title("thirds by size of the errors of x:\nopen small, filled large", fontsize=8.5)
         return figure
 
     def _thirds(self) -> list[NDArray[np.intp]] | None:
