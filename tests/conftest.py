@@ -64,7 +64,7 @@ FILES_THAT_NEED = {
         "training/test_settings_page.py",
         *("test_contributing.py", "test_examples.py", "test_public_api.py", "test_readme.py", "test_rooms.py"),
     ],
-    "pyarrow": ["fuzz/*", "io/tables/*"],
+    "pyarrow": ["fuzz/*", "io/tables/*", "regressor/test_fromfile.py"],
     "onnxruntime": ["io/test_export.py", "test_docs.py"],
     "resource": ["fuzz/*", "cli/test_[e-z]*.py", "report/test_model_report.py"],
 }

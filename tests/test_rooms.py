@@ -1,6 +1,7 @@
 """The rooms of the package: each module has a layer, few lie loose at the top, and the upper rooms use public names."""
 
 import ast
+import graphlib
 import importlib
 import tomllib
 from pathlib import Path
@@ -18,14 +19,27 @@ def test_at_most_eight_modules_lie_at_the_top():
     assert len(loose) <= 8, loose
 
 
+def contracts():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+
+
+def inside(room):
+    """The modules of a room by their own names."""
+    return {path.stem for path in (PACKAGE / room).iterdir() if not path.name.startswith("__")}
+
+
 def test_every_module_has_a_layer():
     """import-linter asks for the rooms themselves; the modules of `io` and `training` stand in several layers."""
-    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    contract = contracts()[0]
     placed = {name.strip() for layer in contract["layers"] for name in layer.split("|")}
     assert contract["exhaustive"]
     for room in contract["exhaustive_ignores"]:
-        inside = {path.stem for path in (PACKAGE / room).iterdir() if not path.name.startswith("__")}
-        assert inside == {name.removeprefix(f"{room}.") for name in placed if name.startswith(f"{room}.")}
+        assert inside(room) == {name.removeprefix(f"{room}.") for name in placed if name.startswith(f"{room}.")}
+
+
+def test_upper_rooms_know_settings_and_diagnostics_of_the_training_alone():
+    forbidden = {name.removeprefix("eiv.training.") for name in contracts()[1]["forbidden_modules"]}
+    assert inside("training") - forbidden == {"settings", "diagnostics"}
 
 
 @pytest.mark.parametrize("room", UPPER)
@@ -49,3 +63,37 @@ def test_pages_and_commands_know_fitted_models():
         imports = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if hasattr(node, "names")]
         named = {name.name for node in imports if isinstance(node, ast.ImportFrom) for name in node.names}
         assert path.name in fitting or not named & {"EiVRegressor", "EiVClassifier"}, path
+
+
+def imports_of(path, name, modules):
+    """The modules of the package that one imports, also inside of functions; for type checkers alone left out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.body = []
+    for node in ast.walk(tree):
+        named = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            named = [f"{node.module}.{each.name}" for each in node.names]
+        for found in named:
+            place = found if found in modules else found.rpartition(".")[0]
+            if place in modules and place != name:
+                yield place
+
+
+def test_no_import_inside_of_a_function_hides_a_cycle():
+    """Such imports make the start fast, or wait for an extra; import-linter sees rooms, not modules of one room."""
+    parts = {path.relative_to(PACKAGE.parent).with_suffix("").parts: path for path in PACKAGE.rglob("*.py")}
+    modules = {".".join(each[:-1] if each[-1] == "__init__" else each): path for each, path in parts.items()}
+    graph = {name: set(imports_of(path, name, modules)) - {"eiv"} for name, path in modules.items()}
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_functions_fit_on_a_screen():
+    """At most 60 lines, arguments and docstring not counted: those of a command are its options with their help."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = node.body[ast.get_docstring(node) is not None :]
+                length = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+                assert length <= 60, f"{path}: {node.name} has {length} lines"

@@ -14,7 +14,7 @@ import pytest
 
 from commands import rows
 from eiv.cli.folders import predict_one, tables_of
-from eiv.cli.predict import Job
+from eiv.cli.predicting import Job
 from eiv.extras import is_installed
 from processes import MAIN, process_group
 

@@ -125,12 +125,12 @@ def test_the_loss_of_laplace_on_a_plane_is_the_exact_one(correlated):
     assert draws.n_zeta == 3, "the reading, and one step along each of the two noisy features"
     zeta = inputs.draw(draws.base(streams(), 60))
     batch = Batch(zeta, torch.tensor(y).reshape(1, 60, 1), None, None, {})
-    for with_spread in (True, False):
+    for with_determinant in (True, False):
         total, likelihood = torch.zeros(1).double(), NormalLikelihood(torch.full((1, 1), Y_NOISE, dtype=torch.float64))
         adam = FlatAdam(posterior.parameters, 0.0)
-        MovedZetaStep(posterior, likelihood, Counts(60, 60), adam, with_spread)(batch, total)
+        MovedZetaStep(posterior, likelihood, Counts(60, 60), adam, with_determinant)(batch, total)
         expected = exact_loss(parameters, X, y, X, covariance.numpy())
-        if with_spread:
+        if with_determinant:
             assert total.item() == pytest.approx(expected, abs=1e-6)
         else:
             assert total.item() < expected - 0.01

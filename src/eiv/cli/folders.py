@@ -6,15 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from eiv.cli.app import complain, console, errors, printable, show_warning
+from eiv.cli.predicting import Job, predict_table
 from eiv.io.files import check_folder, digest_of, sweep, write_whole
-
-if TYPE_CHECKING:
-    from eiv.cli.predict import Job
 
 _JOB = "predict.json"
 _WRITTEN = (".csv", ".csv.gz", ".parquet")
@@ -113,7 +110,6 @@ def _in_parallel(job: Job, pairs: Sequence[tuple[Path, Path]]) -> Iterator[Done]
 
 def predict_one(job: Job, data: Path, out: Path) -> Done:
     """Predict one table in a worker, on one core; an error that the table or the machine has becomes a sentence."""
-    from eiv.cli.predict import predict_table  # noqa: PLC0415
     from eiv.io.clusters import one_thread  # noqa: PLC0415  (slow to import)
 
     try:

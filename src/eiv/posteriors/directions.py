@@ -49,11 +49,6 @@ class Directions(NamedTuple):
         chosen = excess.abs().topk(n_different, dim=1).indices
         return cls(common.squeeze(1), excess.gather(1, chosen), vectors.take_along_dim(chosen.unsqueeze(1), dim=2))
 
-    def within(self, tolerance: float) -> Directions:
-        """The same without directions whose variance is c but for `tolerance` of it; it changes no J C J^T by more."""
-        n_different = int((self.excess.abs() > tolerance * self.common.unsqueeze(1)).sum(1).max())
-        return Directions(self.common, self.excess[:, :n_different], self.vectors[..., :n_different])
-
     def variance(self, slopes: Tensor) -> Tensor:
         """J C J^T for slopes J, `S x R x n_w`: `S x R`."""
         along = torch.matmul(slopes, self.vectors).square_()

@@ -231,24 +231,20 @@ class LastLayerLaplace(PointPosterior):
         variance = variance.view(slopes.shape[:3])
         return ThetaVariance(variance, None if moves is None else (moves @ flat.mT).unflatten(2, variance.shape[1:]))
 
-    def directions_of_covariance(self) -> Directions:
-        """The directions of C, the one with the greatest excess first; found once, beside the root they belong to."""
-        root = self.kept["root"]
-        with _ONE_AT_A_TIME:
-            if self._found is None or self._found[0] is not root:
-                self._found = root, Directions.of(root)
-            return self._found[1]
-
     def _directions(self, n_rows: int) -> Directions | None:
         """The directions of C where they save time: on a CPU, for as many rows as weights or more.
 
-        In float32 they would not be exact enough.
+        They are found once and kept beside the root that they belong to. In float32 they would not be exact enough.
         """
         root = self.kept["root"]
-        known = self._found is not None and self._found[0] is root
-        if root.is_cuda or root.dtype != torch.float64 or not (known or n_rows >= self.n_weights):
+        if root.is_cuda or root.dtype != torch.float64:
             return None
-        directions = self.directions_of_covariance()
+        with _ONE_AT_A_TIME:
+            if self._found is None or self._found[0] is not root:
+                if n_rows < self.n_weights:
+                    return None
+                self._found = root, Directions.of(root)
+            directions = self._found[1]
         return directions if directions.excess.shape[1] <= self.n_weights // 2 else None
 
     @staticmethod

@@ -289,11 +289,11 @@ class LineSampler:
         """
         over_theta = pooled(f.mean(1), self.pool)  # rows x L x (1 + 2 n) x n_out
         centre, up, down = over_theta.split([1, n_moved, n_moved], dim=2)
-        spread = pooled((f[..., 0, :] - over_theta[..., 0, :]).square().mean(1), self.pool)
+        scatter = pooled((f[..., 0, :] - over_theta[..., 0, :]).square().mean(1), self.pool)
         curved = (up + down - 2 * centre).square().sum(2) / 2
         n_networks, own = len(f), self.likelihood.f_outputs(observed.y.shape[-1])
         y, y_err = (part.unsqueeze(1).expand(-1, f.shape[3], -1) for part in observed)
-        y_err = (y_err.square() + (spread + curved)[..., own]).sqrt()
+        y_err = (y_err.square() + (scatter + curved)[..., own]).sqrt()
         values, labels, known, slopes = (
             part.flatten(0, 1).expand(n_networks, *(-1,) * (part.ndim - 1))
             for part in (centre.squeeze(2), y, y_err, 0.5 * (up - down).mT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -18,7 +18,6 @@ from eiv.inputs.nodes import nearest_nodes, nodes_of_rule
 from eiv.inputs.zeta import ZetaPosterior
 from eiv.posteriors import ThetaVariance, WeightDraw, WeightPosterior
 from eiv.prediction.decomposition import Moments, conditional_moments, literal_moments, unbiased_moments
-from eiv.prediction.expansion import Expanded, Expansion
 from eiv.prediction.matching import by_share, evenly, matched_draws, matched_nodes, matched_noise, matched_zetas
 
 __all__ = ["BlockSampler", "FunctionSampler", "LiteralSampler", "Sampled"]
@@ -125,9 +124,7 @@ class BlockSampler:
     def sample(self, inputs: ZetaPosterior, keep_draws: bool) -> Sampled:
         """The moments of f for `inputs`, `rows x n_x`, and `S G A L x rows x n_y` draws."""
         if self.posterior.in_closed_form:
-            if self._expansion is None or self.n_zeta == 1:
-                return self._in_closed_form(self.posterior, inputs, keep_draws, None)
-            return self._expanded(self._expansion, inputs, keep_draws)
+            return self._in_closed_form(self.posterior, inputs, keep_draws)
         f = self._draws(inputs)
         moments = unbiased_moments(f, self.pool)
         if not keep_draws:
@@ -135,27 +132,8 @@ class BlockSampler:
         draws = f.flatten(0, 3) if self.pool is None else shared_out(f.flatten(1, 3), self.pool, self._seeds)
         return Sampled(moments, matched_draws(draws, moments))
 
-    @cached_property
-    def _expansion(self) -> Expansion | None:
-        return Expansion(self.posterior, self.pool) if Expansion.suits(self.posterior) else None
-
-    def _expanded(self, expansion: Expansion, inputs: ZetaPosterior, keep_draws: bool) -> Sampled:
-        """The same from an expansion about the mean of zeta, in the rows where it holds."""
-        found = expansion.moments(inputs)
-        if keep_draws:
-            return self._in_closed_form(self.posterior, inputs, keep_draws, found)
-        rest = (~found.holds).nonzero().flatten()
-        if len(rest):
-            left = inputs.map_tensors(lambda values: values if len(values) == 1 else values[rest])
-            of_rest = self._in_closed_form(self.posterior, left, keep_draws, None).moments
-            for name in ("mean", "epistemic", "aleatoric"):
-                getattr(found, name)[rest] = getattr(of_rest, name)
-        return Sampled(Moments(found.mean, found.epistemic, found.aleatoric), None)
-
-    def _in_closed_form(
-        self, posterior: WeightPosterior, inputs: ZetaPosterior, keep_draws: bool, known: Expanded | None
-    ) -> Sampled:
-        """The same from the mean and the variance over theta; moments of rows that are known stay."""
+    def _in_closed_form(self, posterior: WeightPosterior, inputs: ZetaPosterior, keep_draws: bool) -> Sampled:
+        """The same from the mean and the variance over theta."""
         if self.n_zeta == 1:  # exact inputs: the zeta of all blocks is the same
             thetas, near = [slice(None)], torch.zeros(1, 1, dtype=torch.long)
             at_nodes = [(inputs.mean.unsqueeze(0), inputs.mean.new_ones(1, len(inputs.mean)))] * 2
@@ -172,7 +150,6 @@ class BlockSampler:
         mean, found_at = torch.cat(found[: -len(thetas)], dim=1), found[-len(thetas) :]
         variance = torch.stack([at.variance for at in found_at], dim=1)
         moments = conditional_moments(mean, variance, weights[0], weights[1], self.pool)
-        moments = moments if known is None else known.instead_of(moments)
         if not keep_draws:
             return Sampled(moments, None)
         order = near.flatten().to(mean.device)

@@ -221,13 +221,7 @@ def _train(
         likelihood.observe(epoch / schedule.epochs)
         if report is not None and look:
             report(epoch, losses[epoch - 1], likelihood)
-    streams = Streams.of(seeds, Purpose.FINISH, y.device, y.dtype)
-    with matmul_precision(y.device, schedule.precision):
-        fitted = _finish(posterior, learned, judged, likelihood, integrals, streams)
-        fitted = fitted.finished(posterior, learned, integrals, streams)
-        # The last steps show in no loss: look at what the networks make of some of their rows.
-        few = _squared_outputs(posterior, learned.inputs.rows(0, _LAST_LOOK), noise_streams)
-    _stop_if_diverged(few.sum().expand(schedule.epochs, 1), schedule)
+    fitted = _ended(posterior, learned, judged, likelihood, integrals, seeds, noise_streams, schedule)
     return TrainingResult(fitted, losses, likelihood)
 
 
@@ -237,7 +231,7 @@ def _step(
     """The step that goes with the way to draw zetas; None where inputs are exact."""
     if draws is not None and draws.moves_zeta:
         adam = FlatAdam(posterior.parameters, learning_rate)
-        return MovedZetaStep(posterior, likelihood, counts, adam, with_spread=draws.kind == "laplace")
+        return MovedZetaStep(posterior, likelihood, counts, adam, with_determinant=draws.kind == "laplace")
     step, like = step_for(posterior, likelihood, learning_rate, counts), posterior.parameters[0]
     step.quadrature = None if draws is None else draws.quadrature(like.dtype, like.device)
     return step
@@ -251,6 +245,27 @@ def _held_apart(rows: Rows, n_held_out: int, seeds: Sequence[SeedSequence]) -> t
     return rows.kept(order[:, n_held_out:]), rows.take(order[:, :n_held_out])
 
 
+def _ended(
+    posterior: WeightPosterior,
+    learned: Rows,
+    judged: Rows,
+    likelihood: Likelihood,
+    draws: ZetaDraws | None,
+    seeds: Sequence[SeedSequence],
+    noise_streams: Streams,
+    schedule: Schedule,
+) -> Likelihood:
+    """End the training of a posterior; the likelihood that goes with it."""
+    streams = Streams.of(seeds, Purpose.FINISH, learned.y.device, learned.y.dtype)
+    with matmul_precision(learned.y.device, schedule.precision):
+        fitted = _finish(posterior, learned, judged, likelihood, draws, streams)
+        fitted = fitted.finished(posterior, learned, draws, streams)
+        # The last steps show in no loss: look at what the networks make of some of their rows.
+        few = _squared_outputs(posterior, learned.inputs.rows(0, _LAST_LOOK), noise_streams)
+    _stop_if_diverged(few.sum().expand(schedule.epochs, 1), schedule)
+    return fitted
+
+
 def _finish(
     posterior: WeightPosterior,
     learned: Rows,
@@ -259,7 +274,7 @@ def _finish(
     draws: ZetaDraws | None,
     streams: Streams,
 ) -> Likelihood:
-    """End the training of a posterior, and split the error of held-out rows between noise and weights.
+    """Finish a posterior, and split the error of held-out rows between noise and weights.
 
     The residuals of rows that were not learned from hold the error of f, which the epistemic variance covers: with
     sigma_y from the residuals alone it would be counted twice. So the likelihood is found again given it. Since

@@ -38,15 +38,15 @@ class MovedZetaStep(Step):
         likelihood: p(y | f).
         counts: how many rows an epoch visits, and how many they count for.
         adam: moves phi.
-        with_spread: whether the determinant counts.
+        with_determinant: whether the determinant counts.
 
     """
 
     def __init__(
-        self, posterior: WeightPosterior, likelihood: Likelihood, counts: Counts, adam: FlatAdam, with_spread: bool
+        self, posterior: WeightPosterior, likelihood: Likelihood, counts: Counts, adam: FlatAdam, with_determinant: bool
     ) -> None:
         super().__init__(posterior, likelihood, counts, adam)
-        self.with_spread = with_spread
+        self.with_determinant = with_determinant
 
     def __call__(self, batch: Batch, total: Tensor) -> None:
         """Move the weights for a minibatch whose zetas are those at e = 0 and at the unit vectors."""
@@ -54,7 +54,7 @@ class MovedZetaStep(Step):
         e = rows.best()
         self.adam.gradient.zero_()
         terms = rows.objective(e)
-        if self.with_spread:
+        if self.with_determinant:
             terms = terms - 0.5 * torch.linalg.slogdet(rows.curvature(e, keep=True))[1]
         found = loss(-terms.mean(1), self.posterior.kl(), self.n_rows)
         found.sum().backward()
