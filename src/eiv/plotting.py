@@ -114,33 +114,56 @@ def budget_figure(
     return figure
 
 
-def sensitivity_figure(lines: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
-    """What another size of errors does, in four panels against the factor: one line for each choice of columns."""
+def sensitivity_figure(
+    lines: Mapping[str, Sequence[Mapping[str, Any]]], laws: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> Figure:
+    """What other errors do, in four panels, for each choice of columns.
+
+    Sizes are a line against their factor, other laws of the stated size are points on the right of it.
+    """
     panels = {
         "moved": "change of the prediction, in u",
         "u_ratio": "u over that as stated",
         "coverage": "labels in their 95 % interval",
         "density_gain": "log density of a label, gain in nats",
     }
+    factors = sorted({row["factor"] for rows in lines.values() for row in rows})
+    names = list(dict.fromkeys(row["law"] for rows in laws.values() for row in rows))
+    places = dict(zip(names, _beyond(factors, len(names)), strict=True))
     with styled():
         figure, axes = new_figure(2, 2, (7.2, 5.2), sharex=True)
         for panel, (name, label) in zip(axes.flat, panels.items(), strict=True):
             for place, (column, rows) in enumerate(lines.items()):
                 colour = "black" if not place else FEATURES[(place - 1) % len(FEATURES)]
-                look = {"color": colour, "marker": "osD^v<>"[place % 7], "markersize": 4, "label": column}
-                x, y = [row["factor"] for row in rows], [row[name] for row in rows]
-                error = [2 * row["density_error"] for row in rows] if name == "density_gain" else None
-                panel.errorbar(x, y, yerr=error, linewidth=1.2, **look)
+                look = {"color": colour, "marker": "osD^v<>"[place % 7], "markersize": 4}
+                others = laws[column]
+                for x, shown, line in (
+                    ([row["factor"] for row in rows], rows, {"linewidth": 1.2, "label": column}),
+                    ([places[row["law"]] for row in others], others, {"linestyle": "none", "elinewidth": 1.2}),
+                ):
+                    error = [2 * row["density_error"] for row in shown] if name == "density_gain" else None
+                    panel.errorbar(x, [row[name] for row in shown], yerr=error, **look, **line)
             panel.axhline({"coverage": 0.95, "u_ratio": 1.0}.get(name, 0.0), color="#999999", linewidth=0.8)
             panel.set(ylabel=label)
-        ticks = sorted({row["factor"] for rows in lines.values() for row in rows})
-        if ticks[0] > 0:
+        if factors[0] > 0:
             axes[0, 0].set_xscale("log")
         axes[1, 0].minorticks_off()
         for panel in axes[1]:
-            panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+            panel.set_xticks(
+                [*factors, *places.values()],
+                [f"{factor:g}" for factor in factors] + [name.replace("_", " ") for name in names],
+                rotation=45 if names else 0,
+                ha="right" if names else "center",
+                rotation_mode="anchor",
+            )
             panel.minorticks_off()
-            panel.set(xlabel="factor of the stated errors")
+            panel.set(xlabel="factor of the stated errors" + (", or their law" if names else ""))
         title = "errors of" if len(lines) > 1 else None
         figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper", frameon=False, title=title)
     return figure
+
+
+def _beyond(factors: Sequence[float], n: int) -> list[float]:
+    """Places on the right of the factors, in equal steps of the axis: logarithms where no factor is zero."""
+    last = factors[-1]
+    return [last * 1.5 ** (i + 1) if factors[0] > 0 else last + 0.25 * (i + 1) for i in range(n)]

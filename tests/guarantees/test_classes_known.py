@@ -69,7 +69,7 @@ def test_two_classes_and_one_noisy_column():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 5])
-@pytest.mark.parametrize("n_x", [1, 2, 5])
+@pytest.mark.parametrize("n_x", [1, 2, 3, 4, 5])
 def test_classes_and_noisy_columns(n_x, n_classes):
     """The same bands for all defaults, with the rows that such a truth needs: waves in five directions need most."""
     ratio, ours, ignoring = compared(n_x, n_classes, n_rows=10_000, n_new=1000)

@@ -155,6 +155,21 @@ def test_each_column_has_the_law_alone():
     assert laws == [[True, True, False], [True, False, False], [False, True, False]]
 
 
+@pytest.mark.parametrize("least", [0.5, 0.0])
+def test_the_figure_has_sizes_and_laws(least):
+    def row(factor, gain, law="as stated"):
+        return SensitivityRow("all", factor, 0.3, 1.0, 0.95, gain, 0.1, law)
+
+    rows = (row(1.0, 0.0), row(least, -0.2), row(1.0, 0.4, "rectangular"), row(1.0, 0.1, "student_t"))
+    panel = Sensitivity(rows, n_held_out=400).plot().get_axes()[3]
+    points = [dict(zip(*line.get_data(), strict=True)) for line in panel.get_lines() if line.get_marker() == "o"]
+    ticks = dict(zip([label.get_text() for label in panel.get_xticklabels()], panel.get_xticks(), strict=True))
+    assert list(ticks) == [f"{least:g}", "1", "rectangular", "student t"]
+    assert points[0] == {least: -0.2, 1.0: 0.0}
+    assert points[1] == {ticks["rectangular"]: 0.4, ticks["student t"]: 0.1}
+    assert 1 < ticks["rectangular"] < ticks["student t"]
+
+
 def test_words_on_laws_say_what_changes():
     rows = [
         SensitivityRow("all", 1.0, 0.0, 1.0, 0.95, 0.0, 0.0),

@@ -22,9 +22,11 @@ class CategoricalLikelihood(Likelihood):
     .. math:: \log p(y = c | \theta, \zeta_l) = f_{\theta,c}(\zeta_l) - \log \sum_{c'} \exp f_{\theta,c'}(\zeta_l)
 
     A label is a row of zeros with a one in the column of its class, so that y is `rows x C`. The network has one output
-    for each class. Nothing besides the weights is fitted: what is not determined about a label is in the probabilities.
-    It assumes that the class depends on the true input alone, not on the error of x, and that classes in y are right:
-    mistaken labels are taken for classes that overlap.
+    for each class. It learns nothing besides the weights: what is not determined about a label is in the probabilities.
+    It assumes that the class depends on the true input alone, not on the error of x, and that classes in y are right.
+    It costs C outputs of the network instead of one, and predictions take every weight draw at many zetas, since the
+    mean of probabilities has no closed form. It misses mistaken labels, which are taken for classes that overlap. Far
+    from the training rows its probabilities are too sure.
 
     Args:
         n_classes: C.

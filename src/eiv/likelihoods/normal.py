@@ -32,6 +32,10 @@ class NormalLikelihood(JointNoise):
 
     .. math:: \log p(y | \theta, \zeta_l, \sigma_y^2) = \log \mathcal{N}(y | f_\theta(\zeta_l), \sigma_y^2 + y_{err}^2)
 
+    It assumes that labels scatter normally and alike at every true input, but for their known errors. It learns sigma_y
+    by one of the rules of `eiv.likelihoods.noise`, or takes the one that is known, and costs least of all. It misses
+    wild labels, which move f as far as they lie off, and noise that varies, whose mean it finds.
+
     The noise of several outputs may go together. Its correlations are found after training, see
     `eiv.likelihoods.correlation`, and say how labels of a row scatter jointly. Training takes outputs as independent
     given f.

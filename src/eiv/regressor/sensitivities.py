@@ -159,10 +159,17 @@ class Sensitivity:
         return found
 
     def plot(self) -> Figure:
-        """Four panels against the factor, one line for each choice of columns: `figure.savefig("sensitivity.png")`."""
+        """Four panels, for each choice of columns a line against the factor, and points for laws.
+
+        `figure.savefig("sensitivity.png")` writes it.
+        """
         from eiv.plotting import sensitivity_figure  # noqa: PLC0415
 
-        return sensitivity_figure({column: [vars(row) for row in self.of(column)] for column in self.columns})
+        sizes, laws = (
+            {column: [vars(row) for row in rows_of(column)] for column in self.columns}
+            for rows_of in (self.of, self.laws_of)
+        )
+        return sensitivity_figure(sizes, laws)
 
 
 def sensitivity(

@@ -350,7 +350,7 @@ def sensitivity_section(found: Sensitivity) -> Section:
         for row in [*found.of(column), *found.laws_of(column)]
     ]
     caption = "Change of the prediction in units of u as stated, and the gain in log density per label."
-    figure = _figure("sensitivity", found.plot(), "What another size of the errors does, on rows held out.")
+    figure = _figure("sensitivity", found.plot(), "What another size or law of the errors does, on rows held out.")
     return Section(
         "sensitivity", "If the errors were other ones", text, [figure], [HtmlTable(caption, headings, lines)]
     )
