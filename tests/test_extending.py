@@ -10,6 +10,8 @@ from scipy import stats
 from sklearn.base import clone
 
 from eiv import EiVRegressor, ModelFileError, Prediction
+from eiv.likelihoods import Likelihood
+from eiv.posteriors import WeightPosterior
 from eiv.training.choosing import _score
 from eiv.training.fitting import Table, _check_one_kind
 from eiv.training.settings import settings_for
@@ -114,6 +116,35 @@ def test_a_likelihood_of_ones_own_makes_the_labels(table):
     assert np.array_equal(_score(model.model_, held_out).log_densities, q.labels.moment_log_density(q.mean, q.std, y))
     low, high = p.interval(0.999, of="label")
     assert (high - low > 1.1 * 2 * stats.norm.ppf(0.9995) * p.total).all()
+
+
+class Unfinished(Likelihood):
+    def draw(self, f, streams, y_err=None):
+        return f
+
+
+class Undrawn(WeightPosterior):
+    def kl(self):
+        return self.squares()
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "words"),
+    [
+        ("likelihood", Unfinished, "Unfinished has to define labels, log_density, score, start, state, std"),
+        ("posterior", Undrawn, "Undrawn has to define draw, theta"),
+    ],
+)
+def test_methods_that_are_missing_are_named(name, own, words, table):
+    with pytest.raises(ValueError, match=words):
+        EiVRegressor(0.1, **{name: own}).fit(*table)
+
+
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
+def test_another_family_at_load_is_named(table, tmp_path):
+    EiVRegressor(0.1, posterior=FactorOfSize(0.3), **FAST, recipe="paper").fit(*table).save(tmp_path / "m.eiv")
+    with pytest.raises(ModelFileError, match="was fitted with posterior FactorOfSize; CommonFactor was given"):
+        EiVRegressor.load(tmp_path / "m.eiv", posterior=CommonFactor)
 
 
 def test_a_likelihood_of_ones_own_keeps_its_parameters(table):

@@ -12,7 +12,7 @@ from eiv import EiVRegressor, NormalPrior
 from eiv.model import Names
 from eiv.posteriors import FAMILIES, BernoulliDropout
 from eiv.training.fitting import Spec, Table, _side_by_side, fit_stack
-from extensions import CommonFactor
+from extensions import CommonFactor, FactorOfSize
 
 pytestmark = pytest.mark.usefixtures("few_zetas")
 RANDOM = np.random.default_rng(0)
@@ -116,6 +116,23 @@ def test_the_penalty_is_the_prior_precision_of_each(family):
         root = model.posterior.kept["root"]
         expected = torch.eye(root.shape[1], dtype=root.dtype).expand_as(root) / (2 * penalty)
         torch.testing.assert_close(root @ root.mT, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
+def test_what_is_passed_stays_as_it_was():
+    family, prior = FactorOfSize(0.3), NormalPrior(std=1.0)
+    family_was, prior_was = copy.deepcopy(vars(family)), copy.deepcopy(vars(prior))
+    specs = [spec(0, posterior=family, input_prior=prior), spec(1, posterior=family, input_prior=prior)]
+    tables = [Table(X.copy(), ERRORS.copy(), Y.copy(), 0.1 * np.ones_like(Y)) for _ in specs]
+    arguments, was = [dict(each.arguments) for each in specs], copy.deepcopy(tables)
+    models = fit_stack(specs, tables)
+    assert (vars(family), vars(prior)) == (family_was, prior_was)
+    for now, before, own, kept in zip(specs, arguments, tables, was, strict=True):
+        assert now.arguments == before
+        for name in ("x", "x_err", "y", "y_err"):
+            np.testing.assert_array_equal(getattr(own, name), getattr(kept, name))
+    with pytest.raises(ValueError, match="read-only"):
+        models[0].weights[0] = 1.0
 
 
 @pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")

@@ -17,7 +17,7 @@ from eiv import validation as v
 from eiv.classifier.labels import check_labels, check_seen, one_column_per_class
 from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
-from eiv.estimators.base import above_zero, counting, named
+from eiv.estimators.base import above_zero, counting, named, spec_of, whole_fit
 from eiv.estimators.carried import inputs_at_fit
 from eiv.estimators.population import Population, for_population, warn_of_unlike
 from eiv.estimators.sentences import with_sentences
@@ -140,10 +140,8 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
             >>> model = EiVClassifier(epochs=2).fit(X, X[:, 0] > 0, X_err=0.1)
 
         """
-        with self._fitting():
-            table = self._check_table(X, y, X_err, sample_weight)
-            self._warn_of_rounding(table)
-            (self.model_,) = fit_models([self._spec()], [table])
+        with whole_fit(self):
+            (self.model_,) = fit_models([spec_of(self)], [self._check_table(X, y, X_err, sample_weight)])
         return self
 
     def predict(self, X: Any, *, X_err: Any = None, input_prior: Population = None) -> NDArray[Any]:
@@ -320,7 +318,9 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
                 "classes, state the errors without eiv.estimated."
             )
         names = replace(names, has_columns=True, classes=classes)
-        return Table(found.x, found.errors, columns, names=names, weights=above_zero(weights), laws=found.laws)
+        table = Table(found.x, found.errors, columns, names=names, weights=above_zero(weights), laws=found.laws)
+        self._warn_of_rounding(table)
+        return table
 
     def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, None]:
         """Classes as zeros and ones; they have no errors."""

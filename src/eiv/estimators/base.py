@@ -280,18 +280,6 @@ class EiVEstimator(BaseEstimator, Arguments):  # type: ignore[misc]
         arguments: dict[str, Any] = self.get_params(deep=False)
         return arguments
 
-    @contextlib.contextmanager
-    def _fitting(self) -> Iterator[None]:
-        """A fit. One that fails or is interrupted leaves the estimator as it was, with the model of an earlier fit."""
-        before = dict(self.__dict__)
-        try:
-            with own_defaults():
-                yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
     def _readings_at_fit(
         self,
         table: Array,
@@ -378,9 +366,6 @@ class EiVEstimator(BaseEstimator, Arguments):  # type: ignore[misc]
         ):
             warn_of_rounding(name, values, scaler, settings.dtype, names)
 
-    def _spec(self) -> Spec:
-        return Spec(self._arguments, int(v.check_random_state(self.random_state).randint(2**31)))
-
     def _changed_since_fit(self) -> dict[str, Any]:
         fitted = self.model_.arguments
         return {name: value for name, value in self.get_params(deep=False).items() if value is not fitted.get(name)}
@@ -424,6 +409,24 @@ class EiVEstimator(BaseEstimator, Arguments):  # type: ignore[misc]
                 f"missing='integrate' needs an input_prior that says where true values lie, such as 'mixture'; {why}."
             )
         check_precision(self.precision, device_of(self.device), DTYPES[self.dtype])
+
+
+@contextlib.contextmanager
+def whole_fit(estimator: EiVEstimator) -> Iterator[None]:
+    """A fit. One that fails or is interrupted leaves the estimator as it was, with the model of an earlier fit."""
+    before = dict(estimator.__dict__)
+    try:
+        with own_defaults():
+            yield
+    except BaseException:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise
+
+
+def spec_of(estimator: EiVEstimator) -> Spec:
+    """What a fit of the estimator is to do, with the next seed of its `random_state`."""
+    return Spec(estimator._arguments, int(v.check_random_state(estimator.random_state).randint(2**31)))  # noqa: SLF001
 
 
 def _known(errors: Any) -> Any:

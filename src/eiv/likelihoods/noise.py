@@ -131,7 +131,7 @@ class ByError(NoiseRule):
 
 
 class ByBound(NoiseRule):
-    r"""The sigma_y that maximises the bound of eq. (mcloss) for the networks in their present state.
+    r"""The sigma_y of normal noise that maximises the bound of eq. (mcloss) for the networks in their present state.
 
     .. math:: \log \sigma_y \leftarrow \log \sigma_y - \frac{B'}{B''}, \qquad
               B' = \frac1N \sum_i a_i \Big( \sum_l w_{il} \frac{(y_i - f_{\theta_i}(\zeta_{il}))^2}{s_i^2} - 1 \Big),

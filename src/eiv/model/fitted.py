@@ -114,6 +114,9 @@ class FittedModel:
             raise ValueError(f"weights must be {n_networks} numbers from 0 to 1, got {self.weights}.")
         if not abs(self.weights.sum() - 1) < _OFF_ONE:
             raise ValueError(f"weights must add up to one, got {self.weights}.")
+        weights = self.weights.copy()
+        weights.setflags(write=False)
+        object.__setattr__(self, "weights", weights)
         if self.sizes is not None and self.sizes.nodes and n_networks % len(self.sizes.nodes):
             raise ValueError(f"sizes must have as many networks each, got {n_networks} for {len(self.sizes.nodes)}.")
 

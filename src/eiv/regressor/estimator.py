@@ -17,7 +17,7 @@ from torch import nn
 from eiv import validation as v
 from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
-from eiv.estimators.base import above_zero, counting, named
+from eiv.estimators.base import above_zero, counting, named, spec_of, whole_fit
 from eiv.estimators.carried import inputs_at_fit, labels_of
 from eiv.estimators.population import Population, for_population, warn_of_unlike
 from eiv.estimators.sentences import with_sentences
@@ -145,10 +145,9 @@ class EiVRegressor(RegressorMixin, EiVEstimator, ArgumentsForNumbers):  # type: 
             >>> model = EiVRegressor(epochs=2).fit(X[:, None], y, X_err=0.1)
 
         """
-        with self._fitting():
+        with whole_fit(self):
             table = self._check_table(X, y, X_err, y_err, sample_weight)
-            self._warn_of_rounding(table)
-            (self.model_,) = fit_models([self._spec()], [table])
+            (self.model_,) = fit_models([spec_of(self)], [table])
         if self.epochs is None:  # a training that is cut short may leave the curve for later
             warn_of_missed_curves([self.model_], [table], stacklevel=2)
         return self
@@ -380,8 +379,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator, ArgumentsForNumbers):  # type: 
     ) -> Table:
         """Check the arguments and the training data, and note their names. The model counts as not fitted from here.
 
-        Rows of weight zero are left out. Whether errors are plausible is asked of the whole table once, not again of a
-        part of it.
+        Rows of weight zero are left out. Whether errors are plausible, and digits enough, is asked of the whole table
+        once, not again of a part of it.
         """
         self._check_arguments()
         self.__dict__.pop("model_", None)
@@ -411,7 +410,10 @@ class EiVRegressor(RegressorMixin, EiVEstimator, ArgumentsForNumbers):  # type: 
             if self.standardise:
                 warn_of_scaled("y_err", labels, y_errors, output_names)
         names = replace(names, outputs=output_names, has_columns=has_columns, output_units=output_units)
-        return Table(found.x, found.errors, labels, y_errors, names, above_zero(weights), found.laws, size_prior)
+        table = Table(found.x, found.errors, labels, y_errors, names, above_zero(weights), found.laws, size_prior)
+        if not is_part:
+            self._warn_of_rounding(table)
+        return table
 
     def _check_observed(self, X: Any, y: Any, y_err: Any) -> tuple[Array, Array | None]:
         """Labels, `rows x n_y`, NaN in rows without one, and their known errors."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from eiv.estimators.base import spec_of, whole_fit
 from eiv.inputs import EstimatedError, RelativeError
 from eiv.inputs.columns import ErrorColumns
 from eiv.io.pieces import AT_ONCE, LargeArray, evenly
@@ -79,9 +80,9 @@ def fit_file(model: EiVRegressor, source: Source, roles: FileRoles, cache: Path 
         return
     _refuse_laws(model)
     folder = source.path.with_name(f"{source.path.name}.eiv-cache") if cache is None else cache
-    with model._fitting(), TableCache.opened(source, in_cache, folder, keep=cache is not None) as found:  # noqa: SLF001
+    with whole_fit(model), TableCache.opened(source, in_cache, folder, keep=cache is not None) as found:
         table = _table(model, roles, in_cache, found)
-        spec = replace(model._spec(), checkpoints=found.folder)  # noqa: SLF001
+        spec = replace(spec_of(model), checkpoints=found.folder)
         (model.model_,) = fit_models([spec], [table])
     if model.epochs is None:
         warn_of_missed_curves([model.model_], [table.sample], stacklevel=3)
@@ -150,6 +151,4 @@ def _checked(model: EiVRegressor, roles: FileRoles, in_cache: Roles, parts: dict
     y_err = parts["y_err"][:, 0] if "y_err" in parts else roles.y_err
     weights = parts["weights"][:, 0] if "weights" in parts else None
     labels = y[roles.target] if isinstance(roles.target, str) else y
-    table = model._check_table(X, labels, None, y_err, weights)  # noqa: SLF001
-    model._warn_of_rounding(table)  # noqa: SLF001
-    return table
+    return model._check_table(X, labels, None, y_err, weights)  # noqa: SLF001

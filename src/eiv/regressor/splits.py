@@ -17,6 +17,7 @@ from sklearn.utils import _safe_indexing
 
 from eiv import validation as v
 from eiv.engine.ambient import own_defaults
+from eiv.estimators.base import spec_of
 from eiv.inputs import EstimatedError
 from eiv.io.clusters import cluster
 from eiv.model import FittedModel
@@ -78,7 +79,7 @@ def fit_splits(
                 on_progress((done + share) / len(sizes))
 
         with _one_warning_of_a_kind(said), own_defaults():
-            found = _fitted([models[i]._spec() for i in chosen], [tables[i] for i in chosen], report)  # noqa: SLF001
+            found = _fitted([spec_of(models[i]) for i in chosen], [tables[i] for i in chosen], report)
         for i, fitted_model in zip(chosen, found, strict=True):
             models[i].model_ = fitted_model
     if model.epochs is None:
@@ -128,7 +129,6 @@ def _of_splits(
     v.check_same_rows(X=X, y=y)
     random = v.check_random_state(model.random_state)
     whole = clone(model)._check_table(X, y, X_err, y_err)  # noqa: SLF001
-    model._warn_of_rounding(whole)  # noqa: SLF001
     weights = v.check_weights(sample_weight, len(whole.x))
     per_row = X_err is not None and whole.laws is None and len(whole.x_err) > 1
     models, tables = [], []

@@ -139,8 +139,8 @@ def _checked_start(file: IO[bytes], size: int, path: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def complaints(path: Path) -> Iterator[None]:
-    """Turn every exception that a forged header can cause into a `ModelFileError`."""
+def complaints(path: Path, advice: str = "") -> Iterator[None]:
+    """Turn every exception that a forged header can cause into a `ModelFileError`, which ends with the advice."""
     try:
         yield
     except ModelFileError:
@@ -154,4 +154,4 @@ def complaints(path: Path) -> Iterator[None]:
         OverflowError,
         safetensors.SafetensorError,
     ) as error:
-        raise ModelFileError(f"{path} is not a model that eiv {eiv.__version__} can read: {error}") from error
+        raise ModelFileError(f"{path} is not a model that eiv {eiv.__version__} can read: {error}{advice}") from error

@@ -105,6 +105,16 @@ def has_own_code(header: Mapping[str, Any]) -> bool:
     return any(_is_own(name, value) for values in parts for name, value in values.items())
 
 
+def other_code(header: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    """A sentence for each piece of the user's own code that has another name than in the fit; it may be the same."""
+    found = ""
+    for name, value in header["settings"].items():
+        fitted = (value if name == "module" else value["name"]) if _is_own(name, value) else None
+        if fitted and own.get(name) is not None and fitted != _name_of(own[name]):
+            found += f" The model was fitted with {name} {fitted}; {_name_of(own[name])} was given."
+    return found
+
+
 def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], path: Path) -> Saved:
     """The model that `to_file` was given; `own` is the user's own code, by the name of its setting."""
     arguments = _decoded_settings(header["settings"], arrays, own, header, path)

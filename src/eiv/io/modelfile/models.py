@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eiv.io.modelfile.container import complaints, read_file, write_file
-from eiv.io.modelfile.contents import Saved, from_file, has_own_code, saved_weights, to_file
+from eiv.io.modelfile.contents import Saved, from_file, has_own_code, other_code, saved_weights, to_file
 from eiv.io.modelfile.header import parse_header
 from eiv.model import FittedModel
 
@@ -80,8 +80,9 @@ def load_model(path: str | Path, own: Mapping[str, Any] | None = None) -> Saved:
     """
     path = Path(path)
     text, arrays = read_file(path)
-    with complaints(path):
-        return from_file(parse_header(text, path), arrays, own or {}, path)
+    header = parse_header(text, path)
+    with complaints(path, other_code(header, own or {})):
+        return from_file(header, arrays, own or {}, path)
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
