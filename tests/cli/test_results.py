@@ -11,6 +11,8 @@ from eiv.datasets import SIMULATED
 from eiv.experiments.paper.tables import Tables
 from scenarios import run_tables
 
+KEPT = Path(__file__).parents[2] / "results"
+
 
 @pytest.mark.usefixtures("unrendered")
 def test_the_page_of_results_is_not_replaced_without_force(run, tmp_path):
@@ -34,6 +36,13 @@ def test_the_page_of_results_is_not_replaced_without_force(run, tmp_path):
     before = table.read_bytes()
     assert "networks.csv is an input" in run("report", results, "-o", table, "--force")[2]
     assert table.read_bytes() == before
+
+
+@pytest.mark.parametrize("folder", [".", "coverage", "posteriors", "tables", "errors"])
+@pytest.mark.usefixtures("unrendered")
+def test_the_page_of_each_kept_run_is_made_again(run, tmp_path, folder):
+    assert run("report", KEPT / folder, "-o", tmp_path / "page.md")[0] == 0
+    assert (tmp_path / "page.md").read_text(encoding="utf-8").startswith("# ")
 
 
 @pytest.mark.parametrize("name", ["report.html", "figures", "figures/scores.svg", "claims.csv", "page.md"])

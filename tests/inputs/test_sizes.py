@@ -87,7 +87,7 @@ def test_words_say_where_the_rows_do_not_tell():
         second
         == "The errors of mass are 0.5 times the stated ones, uncertain by 10 % (40 % before the rows were seen)."
     )
-    assert sizes.told[2] == 0
+    assert sizes.settled[2] == 0
 
 
 def test_errors_of_each_feature_are_multiplied_by_its_factor():

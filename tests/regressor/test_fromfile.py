@@ -135,12 +135,12 @@ def test_a_cache_that_is_kept_is_read_instead_of_the_table(tmp_path, monkeypatch
     rows.to_parquet(path)
     source, roles = open_table(path), Roles(("a", "b"), ("y",), {"a": "a_err", "b": 0.1})
     with TableCache.opened(source, roles, tmp_path / "cache", keep=True) as cache:
-        assert {name: part.values.dtype for name, part in cache.parts.items()} == {
+        assert {name: part.values.dtype for name, part in cache.arrays.items()} == {
             "x": np.float32,
             "y": np.float32,
             "x_err": np.float64,  # 0.1 is no number of float32
         }
-        assert np.array_equal(cache.parts["x"][:], rows[["a", "b"]].to_numpy(float))
+        assert np.array_equal(cache.arrays["x"][:], rows[["a", "b"]].to_numpy(float))
         with (
             pytest.raises(OSError, match="another fit uses"),
             TableCache.opened(source, roles, tmp_path / "cache", True),
@@ -148,7 +148,7 @@ def test_a_cache_that_is_kept_is_read_instead_of_the_table(tmp_path, monkeypatch
             pass
     monkeypatch.setattr(type(source), "chunks", None)
     with TableCache.opened(source, roles, tmp_path / "cache", keep=False) as again:
-        assert np.array_equal(again.parts["x_err"][:, 0], rows["a_err"].to_numpy(float))
+        assert np.array_equal(again.arrays["x_err"][:, 0], rows["a_err"].to_numpy(float))
     assert not (tmp_path / "cache").exists()
 
 
@@ -159,9 +159,9 @@ def test_numbers_that_need_float64_come_late(tmp_path, monkeypatch):
     monkeypatch.setattr("eiv.io.tables.reading._BLOCK", 4096)
     monkeypatch.setattr("eiv.io.tablecache._WIDENED", 700)
     with TableCache.opened(open_table(path), Roles(("x",), ("y",)), tmp_path / "cache", keep=True) as cache:
-        assert cache.parts["x"].values.dtype == np.float64
-        assert cache.parts["y"].values.dtype == np.float32
-        assert np.array_equal(cache.parts["x"][:, 0], rows["x"])
+        assert cache.arrays["x"].values.dtype == np.float64
+        assert cache.arrays["y"].values.dtype == np.float32
+        assert np.array_equal(cache.arrays["x"][:, 0], rows["x"])
 
 
 @pytest.mark.parametrize(

@@ -91,8 +91,8 @@ def test_parts_of_the_uncertainty_add_up_and_the_size_has_its_own(learned):
     model, data = learned
     p = model.predict_distribution(data.X, budget=True)
     np.testing.assert_allclose(p.std**2, p.epistemic**2 + p.aleatoric**2, rtol=1e-12)
-    found = [part.predict(data.X, np.full((1, 1), 0.2)) for _, part in model.model_.parts]
-    shares = [share for share, _ in model.model_.parts]
+    found = [part.predict(data.X, np.full((1, 1), 0.2)) for _, part in model.model_.by_size]
+    shares = [share for share, _ in model.model_.by_size]
     means = np.array([each.mean for each in found])
     np.testing.assert_allclose(p.mean, shares @ means)
     np.testing.assert_allclose(p.of_size**2, shares @ (means - p.mean) ** 2)
@@ -114,7 +114,7 @@ def test_nodes_have_the_mean_and_spread_of_the_posterior(learned):
 
 def test_each_size_has_a_prior_and_a_factor_of_its_own(learned):
     model, data = learned
-    (_, small), (_, large) = model.model_.parts
+    (_, small), (_, large) = model.model_.by_size
     assert small.factor[0] < large.factor[0]
     assert small.input_prior is not large.input_prior
     curve = model.predict(data.X[:5], X_err=0)  # exact inputs have no size
@@ -182,9 +182,9 @@ def test_true_inputs_are_those_of_all_sizes(learned, with_labels):
     found = model.true_inputs(X, y, n_draws=400)
     parts = [
         part.true_inputs(X, np.full((1, 1), 0.2), None if y is None else y[:, None], n_draws=400)
-        for _, part in model.model_.parts
+        for _, part in model.model_.by_size
     ]
-    shares = np.array([share for share, _ in model.model_.parts])
+    shares = np.array([share for share, _ in model.model_.by_size])
     means, stds = (np.array([getattr(each, name)[:, 0] for each in parts]) for name in ("mean", "std"))
     np.testing.assert_allclose(found.mean[:, 0], shares @ means)
     variance = shares @ (stds**2 + means**2) - (shares @ means) ** 2

@@ -268,16 +268,16 @@ def _fitted(
     columns = (TextColumn("learning"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("learning", total=1.0)
-        started, told = time.monotonic(), errors.is_terminal
+        started, said = time.monotonic(), errors.is_terminal
 
         def on_progress(share: float) -> None:
-            nonlocal told
+            nonlocal said
             bar.update(task, completed=share)
             passed = time.monotonic() - started
-            if not told and 0 < share < 1 and passed > _PATIENCE:
+            if not said and 0 < share < 1 and passed > _PATIENCE:
                 left = timedelta(seconds=round(passed / share - passed))
                 console.print(f"Learning: {100 * share:.2g} % done after {passed:.0f} s, about {left} h to go.")
-                told = True
+                said = True
 
         models = fit_splits(
             model, *table.carried, splits, table.X_err, table.y_err, table.weights, on_progress=on_progress

@@ -56,7 +56,7 @@ class Predicted:
 
 
 def predict_table(job: Job, data: Path, out: Path, count: Callable[[int], None]) -> Predicted:
-    """Write the predictions of a table, block by block; `count` is told how many rows are done."""
+    """Write the predictions of a table, block by block; `count` is called with the number of rows done."""
     from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
     from eiv.cli.modeltable import ModelTable  # noqa: PLC0415
     from eiv.cli.population import Population  # noqa: PLC0415

@@ -165,7 +165,7 @@ def _check_whole(folder: Path, name: str) -> None:
         for other in ("calibration.csv", "points.csv"):
             if (folder / other).is_file():
                 _check_scores(pd.read_csv(folder / other), other)
-    numbered = [column for column in ("realisation", "network") if column in table]
+    numbered = [column for column in ("realisation", "network") if column in table and column not in keys]
     found = table[[*keys, *numbered]].drop_duplicates().groupby(keys).size()
     unknown = set(found.index) - set(units[keys].itertuples(index=False, name=None))
     if unknown:

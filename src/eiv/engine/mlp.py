@@ -70,7 +70,7 @@ class MLPStack(NetworkStack):
             return super().__call__(masks, zeta)
         ordered = self._ordered(masks)
         if zeta.shape[2] < _ROWS_WORTH_A_CUT or not _drop_units(ordered):
-            return torch.cat([self._evaluate_masked(ordered, part) for part in self.parts(zeta)], dim=2)
+            return torch.cat([self._evaluate_masked(ordered, part) for part in self.blocks(zeta)], dim=2)
         return (
             self._evaluate_cut(ordered, zeta) if zeta.device.type == "cpu" else self._evaluate_together(ordered, zeta)
         )
@@ -246,7 +246,7 @@ class MLPStack(NetworkStack):
             below = units
         head = weights[-1].mT[network, below].flatten(0, 1)
         parts = []
-        for part in self.parts(zeta):
+        for part in self.blocks(zeta):
             values = part.flatten(0, 1)
             for weight, bias, mask in layers:
                 values = self._hidden_layer(values, weight, bias.unsqueeze(1), mask.unsqueeze(1))

@@ -167,9 +167,9 @@ class NetworkStack:
         """
         if torch.is_grad_enabled():
             return self._evaluate(masks, zeta)
-        return torch.cat([self._evaluate(masks, part) for part in self.parts(zeta)], dim=2)
+        return torch.cat([self._evaluate(masks, part) for part in self.blocks(zeta)], dim=2)
 
-    def parts(self, zeta: Tensor, width: int = 0) -> tuple[Tensor, ...]:
+    def blocks(self, zeta: Tensor, width: int = 0) -> tuple[Tensor, ...]:
         """`zeta` split along R into blocks that fit into memory, for `width` values per row or those of the network."""
         most = memory.values_at_once(zeta.device) // (zeta.shape[0] * zeta.shape[1] * max(self.width, width))
         parts: tuple[Tensor, ...] = zeta.split(max(1, most), dim=2)

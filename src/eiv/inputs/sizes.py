@@ -21,7 +21,7 @@ __all__ = ["EstimatedError", "LearnedSizes", "SizeNode", "SizePrior", "estimated
 Array = NDArray[np.float64]
 _LEAST_DOF = 1.0
 _MOST_RELATIVE = 0.7  # relative uncertainty of a size that one degree of freedom leaves, by the rule of the GUM
-_HARDLY_TOLD = 0.1  # share of the prior variance of a logarithm: rows that take away less say nothing of the size
+_HARDLY_SETTLED = 0.1  # share of the prior variance of a logarithm: rows that take away less say nothing of the size
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class LearnedSizes:
 
     Examples:
         >>> sizes = LearnedSizes(np.array([0.52]), np.array([0.04]), np.array([0.4]))
-        >>> sizes.told.round(2)
+        >>> sizes.settled.round(2)
         array([0.99])
         >>> sizes.words()
         ['The errors of column 0 are 0.52 times the stated ones, uncertain by 4 % (40 % before the rows were seen).']
@@ -212,7 +212,7 @@ class LearnedSizes:
     nodes: tuple[SizeNode, ...] = ()
 
     @property
-    def told(self) -> Array:
+    def settled(self) -> Array:
         r"""How much the rows tell of each size, `n_x`: the share of the prior variance that they take away.
 
         .. math:: 1 - \mathrm{Var}(t \mid x, y) / \mathrm{Var}(t)
@@ -228,7 +228,7 @@ class LearnedSizes:
         for column in np.flatnonzero(self.prior_std).tolist():
             name = f"column {column}" if names is None else str(names[column])
             factor, std, prior = self.factor[column], self.std[column], self.prior_std[column]
-            if self.told[column] < _HARDLY_TOLD:
+            if self.settled[column] < _HARDLY_SETTLED:
                 found.append(
                     f"The rows do not tell the size of the errors of {name}: what is believed of it is what was "
                     f"stated, {factor:.2g} times the stated ones, uncertain by {100 * std:.0f} %."

@@ -59,39 +59,38 @@ class Roles:
         others = [name for name in (self.y_err, self.weights) if name is not None]
         return tuple(dict.fromkeys((*self.features, *self.outputs, *held_by_column, *others)))
 
-    def parts(self, rows: TableRows) -> dict[str, Array]:
+    def arrays(self, rows: TableRows) -> dict[str, Array]:
         """The arrays of some rows, `rows x columns` each."""
         n = len(rows)
-        parts = {
+        arrays = {
             "x": np.column_stack([rows.numbers(name) for name in self.features]),
             "y": np.column_stack([rows.numbers(name) for name in self.outputs]),
         }
         if self.errors is not None:
             stated = [self.errors[name] for name in self.features]
             columns = [rows.numbers(each) if isinstance(each, str) else np.full(n, each) for each in stated]
-            parts["x_err"] = np.column_stack(columns)
+            arrays["x_err"] = np.column_stack(columns)
         for name, column in (("y_err", self.y_err), ("weights", self.weights)):
             if column is not None:
-                parts[name] = rows.numbers(column)[:, None]
-        return parts
+                arrays[name] = rows.numbers(column)[:, None]
+        return arrays
 
 
 @dataclass(frozen=True)
 class TableCache:
     """The columns of a table in files that are mapped into memory.
 
-    They hold float32 where every number of a part is one, so that nothing is lost, and float64 else: a fit from them is
-    that of the same rows in memory. They are named by the content of the table and the roles of its columns, and are
-    written whole or not at all.
+    An array is of float32 where that loses nothing, else float64. A fit from them is that of the same rows in memory.
+    They are named by the content of the table and the roles of its columns, and are written whole or not at all.
 
     Attributes:
         folder: where the files lie.
-        parts: `rows x columns` each: "x", "y", and where there are any "x_err", "y_err" and "weights".
+        arrays: `rows x columns` each: "x", "y", and where there are any "x_err", "y_err" and "weights".
 
     """
 
     folder: Path
-    parts: Mapping[str, LargeArray]
+    arrays: Mapping[str, LargeArray]
 
     @classmethod
     @contextlib.contextmanager
@@ -108,11 +107,11 @@ class TableCache:
             if not (place / _DESCRIPTION).exists():
                 _write(source, roles, place)
             described = json.loads((place / _DESCRIPTION).read_text(encoding="utf-8"))
-            parts = {
+            arrays = {
                 name: LargeArray(np.memmap(place / name, dtype, mode="r", shape=tuple(shape)))
                 for name, (dtype, shape) in described["parts"].items()
             }
-            yield cls(place, parts)
+            yield cls(place, arrays)
         if not keep:
             shutil.rmtree(place, ignore_errors=True)
             with contextlib.suppress(OSError):  # it holds the columns of another fit
@@ -126,17 +125,17 @@ def _key(source: Source, roles: Roles) -> str:
 
 
 def _write(source: Source, roles: Roles, place: Path) -> None:
-    """Read a table, and write the parts of its rows; the description comes last."""
+    """Read a table, and write the arrays of its rows; the description comes last."""
     left_out, n_rows = np.asarray(roles.leave_out, dtype=np.intp), 0
     with contextlib.ExitStack() as stack:
         files: dict[str, _Part] = {}
         for rows in source.chunks(roles.columns):
-            parts = roles.parts(rows)
-            good = _usable(source, rows, parts, roles.drop_missing)
+            arrays = roles.arrays(rows)
+            good = _usable(source, rows, arrays, roles.drop_missing)
             good[left_out[(left_out >= rows.first) & (left_out < rows.first + len(rows))] - rows.first] = False
-            if "weights" in parts:
-                good &= parts["weights"][:, 0] != 0
-            for name, values in parts.items():
+            if "weights" in arrays:
+                good &= arrays["weights"][:, 0] != 0
+            for name, values in arrays.items():
                 if name not in files:
                     part = stack.enter_context(written_whole(place / name))
                     files[name] = _Part(stack.enter_context(part.open("rb+")), values.shape[1])
@@ -150,9 +149,9 @@ def _write(source: Source, roles: Roles, place: Path) -> None:
     write_whole(place / _DESCRIPTION, json.dumps({"parts": described}))
 
 
-def _usable(source: Source, rows: TableRows, parts: Mapping[str, Array], drop: bool) -> NDArray[np.bool_]:
+def _usable(source: Source, rows: TableRows, arrays: Mapping[str, Array], drop: bool) -> NDArray[np.bool_]:
     """Which rows hold finite numbers alone; a `TableError` for the first that does not, unless these are dropped."""
-    good: NDArray[np.bool_] = np.all([np.isfinite(values).all(1) for values in parts.values()], axis=0)
+    good: NDArray[np.bool_] = np.all([np.isfinite(values).all(1) for values in arrays.values()], axis=0)
     if not good.all() and not drop:
         first = int(np.flatnonzero(~good)[0])
         raise TableError(
@@ -160,7 +159,7 @@ def _usable(source: Source, rows: TableRows, parts: Mapping[str, Array], drop: b
             "such rows out."
         )
     for name in ("x_err", "y_err", "weights"):
-        values = parts.get(name)
+        values = arrays.get(name)
         if values is not None and (values[good] < 0).any():
             first = int(np.flatnonzero((values < 0).any(1) & good)[0])
             what = "weights of rows" if name == "weights" else "errors"

@@ -1,6 +1,6 @@
 """The result of a fit."""
 
 from eiv.model.fitted import FittedModel
-from eiv.model.parts import Names, Record
+from eiv.model.record import Names, Record
 
 __all__ = ["FittedModel", "Names", "Record"]

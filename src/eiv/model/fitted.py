@@ -33,7 +33,7 @@ from eiv.inputs.zeta import is_ours
 from eiv.inputs.zetas import PriorOfLike, checked_zetas, standardised_zetas
 from eiv.likelihoods import Labels, Likelihood
 from eiv.likelihoods.base import OtherOutputs
-from eiv.model.parts import Names, Record
+from eiv.model.record import Names, Record
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import ClassPrediction, Prediction, TrueInputs
 from eiv.prediction.budget import BudgetSampler
@@ -202,7 +202,7 @@ class FittedModel:
         return self.settings.x_err_factor if self.sizes is None else self.sizes.factor * self.settings.x_err_factor
 
     @property
-    def parts(self) -> list[tuple[float, FittedModel]]:
+    def by_size(self) -> list[tuple[float, FittedModel]]:
         """Models of one size of the errors each, with their shares: itself alone where sizes were not learned."""
         if self.sizes is None or not self.sizes.nodes:
             return [(1.0, self)]
@@ -299,15 +299,15 @@ class FittedModel:
         taken, n_theta, n_zeta = self._taken(errors, n_draws)
         n_values = n_theta * self.n_networks * n_zeta * len(x) * self.n_outputs
         keep = n_values <= memory.KEPT_DRAWS if keep_draws is None else keep_draws
-        n_draws, make, parts = (n_theta, n_zeta), SAMPLERS[method], self.parts
-        if len(parts) > 1:
+        n_draws, make, of_sizes = (n_theta, n_zeta), SAMPLERS[method], self.by_size
+        if len(of_sizes) > 1:
             predict = partial(
                 FittedModel.predict, x=x, errors=errors, y_err=y_err, n_draws=n_draws, method=method, keep_draws=keep
             )
-            found = [predict(part, budget=budget, index=index) for _, part in parts]
+            found = [predict(part, budget=budget, index=index) for _, part in of_sizes]
             labels = self.likelihood.labels(self.y_scaler.scale, (len(x), self.n_outputs), y_err, self.pool)
             labels = labels if self.names.has_columns else labels[:, 0]
-            return over_sizes(found, np.array([share for share, _ in parts]), labels, self.seeds[: len(parts)])
+            return over_sizes(found, np.array([share for share, _ in of_sizes]), labels, self.seeds[: len(of_sizes)])
         errors, posterior = taken, self.for_predictions()
         sampler: FunctionSampler = make(posterior, self.n_features, *n_draws, self.seeds, self.pool)
         moments, drawn = self._sampled(x, errors, sampler, posterior, keep)
@@ -435,14 +435,14 @@ class FittedModel:
 
         """
         keep = n_draws * x.size <= memory.KEPT_DRAWS if keep_draws is None else keep_draws
-        parts = self.parts
-        if len(parts) > 1:
+        of_sizes = self.by_size
+        if len(of_sizes) > 1:
             of_size = partial(
                 FittedModel.true_inputs, x=x, errors=errors, y=y, y_err=y_err,
                 n_theta=n_theta, n_draws=n_draws, keep_draws=keep, index=index,
             )  # fmt: skip
-            shares = np.array([share for share, _ in parts])
-            return true_inputs_over_sizes([of_size(part) for _, part in parts], shares, self.seeds[0])
+            shares = np.array([share for share, _ in of_sizes])
+            return true_inputs_over_sizes([of_size(part) for _, part in of_sizes], shares, self.seeds[0])
         taken, n_theta = times(errors, self.factor), n_theta or self.settings.n_theta
         posterior = self._in_double  # rows alone and together then have the same answers
         like, units = posterior.parameters[0], (self.x_scaler.shift, self.x_scaler.scale)
@@ -491,11 +491,11 @@ class FittedModel:
 
     def draw_zeta(self, x: Array, errors: Errors, n_draws: int, random: np.random.Generator) -> Array:
         """Draw true inputs given the measured ones, in the units of X: `n_draws x rows x n_x`."""
-        parts = self.parts
-        if len(parts) > 1:
-            chosen = random.choice(len(parts), n_draws, p=[share for share, _ in parts])
+        of_sizes = self.by_size
+        if len(of_sizes) > 1:
+            chosen = random.choice(len(of_sizes), n_draws, p=[share for share, _ in of_sizes])
             found = np.empty((n_draws, *x.shape))
-            for place, (_, part) in enumerate(parts):
+            for place, (_, part) in enumerate(of_sizes):
                 found[chosen == place] = part.draw_zeta(x, errors, int(np.sum(chosen == place)), random)
             return found
         taken = times(errors, self.factor)

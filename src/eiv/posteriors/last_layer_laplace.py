@@ -166,7 +166,7 @@ class LastLayerLaplace(PointPosterior):
         own = zeta[:, :1] if zeta.stride(1) == 0 else zeta  # inputs that all draws share are evaluated once
         exact = self._exact()
         moves = exact._moves(draw)
-        parts = exact.stack.parts(own.to(moves.dtype), self._values_per_row)
+        parts = exact.stack.blocks(own.to(moves.dtype), self._values_per_row)
         return torch.cat([exact._moved(moves, part) for part in parts], dim=2).to(zeta.dtype)
 
     @property
@@ -189,7 +189,7 @@ class LastLayerLaplace(PointPosterior):
         exact = self._exact()
         moves = None if draw is None else exact._moves(draw)
         width = max(self._values_per_row, 2 * self.stack.n_outputs * self.n_weights)
-        parts = exact.stack.parts(zeta.to(exact.stack.dtype).unsqueeze(1), width)
+        parts = exact.stack.blocks(zeta.to(exact.stack.dtype).unsqueeze(1), width)
         directions = exact._directions(zeta.shape[1])
         found = [exact._over_theta(part, moves, directions) for part in parts]
         variance = torch.cat([part.variance for part in found], dim=1)

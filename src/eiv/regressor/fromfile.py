@@ -119,17 +119,17 @@ def _fit_frame(model: EiVRegressor, source: Source, roles: FileRoles, in_cache: 
 
 def _table(model: EiVRegressor, roles: FileRoles, in_cache: Roles, found: TableCache) -> LargeTable:
     """The rows of a cache. What the arguments say of them is checked by a sample."""
-    some = evenly(len(found.parts["x"]), AT_ONCE)
-    sample = _checked(model, roles, in_cache, {name: part[some] for name, part in found.parts.items()})
+    some = evenly(len(found.arrays["x"]), AT_ONCE)
+    sample = _checked(model, roles, in_cache, {name: part[some] for name, part in found.arrays.items()})
     if sample.laws is not None:
         raise ValueError(
             "fit_file reads its rows piece by piece, with standard deviations or a covariance as their errors; laws of "
             "errors take a table in memory, and fit."
         )
-    x, y, y_err = found.parts["x"], found.parts["y"], found.parts.get("y_err")
-    weights = None if "weights" not in found.parts else found.parts["weights"][:, 0]
+    x, y, y_err = found.arrays["x"], found.arrays["y"], found.arrays.get("y_err")
+    weights = None if "weights" not in found.arrays else found.arrays["weights"][:, 0]
     counts = None if weights is None or (weights == 1).all() else weights
-    x_err: Any = found.parts.get("x_err", sample.x_err)
+    x_err: Any = found.arrays.get("x_err", sample.x_err)
     if isinstance(model.x_err, RelativeError):
         x_err = model.x_err.of(mean_and_spread(as_large(x), counts)[1], sample.names.features)
     if y_err is None and sample.y_err is not None:

@@ -87,7 +87,7 @@ def _only_noisy(model: FittedModel, table: Table) -> tuple[int, float]:
             f"X_err: the law of errors is learned where one column has an error, the same in all rows; {len(noisy)} "
             "have one here. For others take eiv.law_from_pairs or eiv.law_from_repeats."
         )
-    if len(model.parts) > 1:
+    if len(model.by_size) > 1:
         raise ValueError(
             "model: the law of errors is learned for a known size. Fit the model again with the size that was learned, "
             "the stated errors times x_err_scale_.factor."

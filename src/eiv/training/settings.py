@@ -455,7 +455,7 @@ def settings_for(arguments: Mapping[str, Any], n_rows: int, n_noisy: int = 0) ->
 def check_kind(arguments: Mapping[str, Any]) -> None:
     """Raise a ValueError for an argument that has no meaning for the kind of network, or a class that lacks methods."""
     for name in ("posterior", "likelihood"):
-        value = arguments.get(name)
+        value: Any = arguments.get(name)
         if inspect.isabstract(value):
             lacking = ", ".join(sorted(value.__abstractmethods__))
             raise ValueError(f"{name}: {value.__name__} has to define {lacking}, which are abstract.")

@@ -109,7 +109,7 @@ class ErrorsUnit:
         p = model.predict_distribution(test.X, keep_draws=False)
         best = rmse(test.truth, best_prediction(self.problem, self.zeta, test.X[:, 0]))
         scale = model.x_err_scale_
-        size, std, told = (1.0, 0.0, 0.0) if scale is None else (scale.factor[0], scale.std[0], scale.told[0])
+        size, std, settled = (1.0, 0.0, 0.0) if scale is None else (scale.factor[0], scale.std[0], scale.settled[0])
         return {
             "truth_0.95": coverage(test.truth, *p.interval()),
             "labels_0.95": coverage(test.y, *p.interval(of="label")),
@@ -118,7 +118,7 @@ class ErrorsUnit:
             "y_noise_ratio": float(model.y_noise_[0]) / SIMULATED[self.problem].y_noise,
             "size_ratio": self.stated * float(size),
             "size_std": float(std),
-            "told": float(told),
+            "settled": float(settled),
             "of_size": 0.0 if p.of_size is None else float(np.sqrt(np.mean(p.of_size**2) / np.mean(p.std**2))),
         }
 

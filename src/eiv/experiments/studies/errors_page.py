@@ -24,7 +24,7 @@ __all__ = ["chance_inside", "write_errors_page"]
 
 _LOW, _HIGH = 0.92, 0.97  # the goal for the truth inside its 95 % interval
 _SLOPE = 2 * 1.96 * math.exp(-(1.96**2) / 2) / math.sqrt(2 * math.pi)  # of coverage by the logarithm of the size
-_TOLD = 0.5  # share of the prior variance of log size that rows take away where the size can be told
+_SETTLED = 0.5  # share of the prior variance of log size that rows take away where they settle the size
 _LOOKS = {"as stated": ("non_eiv", "errors taken as stated"), "learned": ("eiv", "size learned")}
 _COLUMNS = {
     "truth_0.95": "truth inside its 95 % interval",
@@ -105,7 +105,7 @@ def _overview_text() -> str:
 
 def _size_text(table: pd.DataFrame) -> list[str]:
     learned = table[table["method"] == "learned"]
-    wrong = learned[(learned["stated"] != 1) & (learned["told"] > _TOLD)]
+    wrong = learned[(learned["stated"] != 1) & (learned["settled"] > _SETTLED)]
     if wrong.empty:
         return ["The rows tell no size here."]
     truth = wrong["truth_0.95"]
@@ -196,14 +196,14 @@ def _sizes(table: pd.DataFrame) -> Figure:
 
 def _by_problem(table: pd.DataFrame) -> HtmlTable:
     rows = []
-    more = {"size_ratio": "size / true", "size_std": "its std", "told": "told", "of_size": "u from the size"}
+    more = {"size_ratio": "size / true", "size_std": "its std", "settled": "settled", "of_size": "u from the size"}
     for keys, part in table.groupby(["problem", "zeta", "stated", "method"], sort=False):
         learned = keys[-1] == METHODS[1]
         cells = [Cell.measured(float(part[name].mean()), float("inf")) for name in _COLUMNS]
         cells += [Cell.measured(float(part[name].mean()) if learned else float("nan"), float("inf")) for name in more]
         rows.append([Cell.of(key) for key in keys] + cells)
     caption = (
-        "Means over the data sets. Told: the share of the prior variance of the logarithm of the size that the rows "
+        "Means over the data sets. Settled: the share of the prior variance of the logarithm of the size that the rows "
         "take away. u from the size: its root mean square over that of u."
     )
     return HtmlTable(caption, ["problem", "ζ", "stated / true", "method", *_COLUMNS.values(), *more.values()], rows)

@@ -1,4 +1,4 @@
-"""Parts of a fitted model: the names of its columns, and the record of its training."""
+"""What a fitted model keeps of its fit: the names of columns, and the record of the training."""
 
 from __future__ import annotations
 
