@@ -206,8 +206,8 @@ def test_the_information_of_a_line_is_that_of_the_exact_likelihood():
     assert w.item() == pytest.approx(slope, abs=4 * math.hypot(sigma, slope * x_err) / 20)
     v = sigma**2 + w.item() ** 2 * x_err**2
     expected = (x.square().sum() / v + 400 * (2 * w * x_err**2) ** 2 / (2 * v**2)) * math.exp(6.0) + 1
-    assert found.inverse_covariance[0, -2, -2].item() == pytest.approx(expected.item(), rel=1e-8)
-    np.testing.assert_allclose(found.of_inputs[:, 0], w.item() ** 2 * x_err**2, rtol=1e-8)
+    assert found.inverse_covariance[0, -2, -2].item() == pytest.approx(expected.item(), rel=1e-6)  # nodes in float32
+    np.testing.assert_allclose(found.of_inputs[:, 0], w.item() ** 2 * x_err**2, rtol=1e-6)
 
 
 def table(n_rows=300, n_columns=3, y_noise=0.3, x_err=0.4, seed=0):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -230,8 +230,7 @@ class Family:
             powers = covariances @ of_noisy.square().T
         else:
             powers = covariances.flatten(-2) @ (of_noisy.unsqueeze(2) * of_noisy.unsqueeze(1)).flatten(1).T
-        damped, phases = inputs.weights.unsqueeze(-1) * torch.exp(-0.5 * powers), centres @ omega.T
-        waves = [(damped * phases.cos()).sum(1), (damped * phases.sin()).sum(1)]
+        waves = _Waves.apply(centres @ omega.T, powers, inputs.weights)  # type: ignore[no-untyped-call]
         return torch.cat([*waves, inputs.centres, torch.ones_like(waves[0][:, :1])], 1) * self.scales(values, draws)
 
     def traces(self, means: Tensor, inputs: Inputs, values: Values, draws: Draws) -> Tensor:
@@ -249,3 +248,31 @@ class Family:
         phases = zeta @ self.frequencies(values, draws).T
         parts = [phases.cos(), phases.sin(), zeta, torch.ones_like(zeta[..., :1])]
         return torch.cat(parts, -1) * self.scales(values, draws)
+
+
+class _Waves(torch.autograd.Function):
+    r"""The means of cosines and sines over the components of each row, `rows x D` each.
+
+    .. math::
+        c = \sum_k q_k\, e^{-p_k / 2} \cos a_k, \qquad s = \sum_k q_k\, e^{-p_k / 2} \sin a_k
+
+    Their derivatives are made of the terms of these sums, which torch would find again.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, phases: Tensor, powers: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Of a, `rows x C x D`, p, the same or `1 x C x D`, and q, `rows x C`."""
+        damped = weights.unsqueeze(-1) * torch.exp(-0.5 * powers)
+        cosines, sines = phases.cos().mul_(damped), phases.sin().mul_(damped)
+        ctx.save_for_backward(cosines, sines)
+        ctx.has_own_powers = len(powers) == len(phases)
+        return cosines.sum(1), sines.sum(1)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, None]:
+        """The derivatives with respect to a and p."""
+        cosines, sines = ctx.saved_tensors
+        of_cosines, of_sines = (slope.unsqueeze(1) for slope in slopes)
+        of_phases = (cosines * of_sines).addcmul_(sines, of_cosines, value=-1)
+        of_powers = (cosines * of_cosines).addcmul_(sines, of_sines).mul_(-0.5)
+        return of_phases, of_powers if ctx.has_own_powers else of_powers.sum(0, keepdim=True), None

@@ -131,30 +131,39 @@ def log_density(
     """
     found = torch.zeros_like(labels.y[:, 0])
     roots = torch.linalg.cholesky(solution.inverse_covariance)
-    for rows, means, nodes, weights in _RowFeatures(family, values, draws, inputs):
+    for block in _RowFeatures(family, values, draws, inputs):
+        rows, means = block.rows, block.means
         for j, (w, root) in enumerate(zip(solution.weights, roots, strict=True)):
             variance = values.log_noise[j].exp().square() + labels.known[rows, j]
-            variance = variance + (weights * (nodes @ w).square()).sum(-1) + _spare(root, nodes, weights)
+            variance = variance + block.variance(w)[0] + block.spare(root)
             variance = variance + torch.linalg.solve_triangular(root, means.T, upper=False).square().sum(0)
             residuals = labels.y[rows, j] - means @ w
             found[rows] -= 0.5 * (residuals.square() / variance + (2 * math.pi * variance).log())
     return found
 
 
-def _spare(root: Tensor, nodes: Tensor, weights: Tensor) -> Tensor:
-    """The trace of Sigma C for each row, from the Cholesky root of the inverse of C."""
-    flat = torch.linalg.solve_triangular(root, nodes.flatten(0, 1).T, upper=False)
-    traces: Tensor = (weights * flat.square().sum(0).view_as(weights)).sum(-1)
-    return traces
-
-
 class _Block(NamedTuple):
-    """The features of some rows: their means, and how those at the nodes differ from these, with the nodes' weights."""
+    """The features of some rows: their means, and how those at the nodes differ from these, with the nodes' weights.
+
+    The differences make variances alone, which need no more digits than float32 has.
+    """
 
     rows: Tensor
     means: Tensor  # rows x F
-    nodes: Tensor  # rows x Q x F
+    nodes: Tensor  # rows x Q x F, float32
     weights: Tensor  # rows x Q
+
+    def variance(self, w: Tensor) -> tuple[Tensor, Tensor]:
+        """w^T Sigma w, `rows`, and half of its slope, `rows x F`."""
+        f = self.nodes @ w.float()
+        steepness = torch.einsum("rq,rqf->rf", self.weights.float() * f, self.nodes)
+        return (self.weights * f.square()).sum(-1), steepness.to(w)
+
+    def spare(self, root: Tensor) -> Tensor:
+        """The trace of Sigma C, `rows`, from the Cholesky root of the inverse of C."""
+        flat = torch.linalg.solve_triangular(root.float(), self.nodes.flatten(0, 1).mT, upper=False)
+        found: Tensor = (self.weights * flat.square().sum(0).view_as(self.weights)).sum(-1)
+        return found
 
 
 class _RowFeatures:
@@ -171,11 +180,13 @@ class _RowFeatures:
         for rows, block in self.inputs.blocks(self.family.n_features):
             means = self.family.means(block, self.values, self.draws)
             if block.is_exact:
-                yield _Block(rows, means, means.new_zeros(len(rows), 1, means.shape[1]), means.new_ones(len(rows), 1))
+                nothing = torch.zeros_like(means, dtype=torch.float32).unsqueeze(1)
+                yield _Block(rows, means, nothing, torch.ones_like(means[:, :1]))
                 continue
             zeta, weights = (part[rows] for part in self.inputs.nodes)
             nodes = self.family.at(zeta, self.values, self.draws)
-            yield _Block(rows, means, nodes - torch.einsum("rq,rqf->rf", weights, nodes).unsqueeze(1), weights)
+            nodes -= torch.einsum("rq,rqf->rf", weights, nodes).unsqueeze(1)
+            yield _Block(rows, means, nodes.float(), weights)
 
 
 class _Look(NamedTuple):
@@ -200,10 +211,9 @@ def _look(features: _RowFeatures, output: _Output, spare: Tensor | float, w: Ten
     least = noise + spare
     value, slope, information = y.new_zeros(()), torch.zeros_like(w), w.new_zeros(len(w), len(w))
     variances = []
-    for rows, means, nodes, weights in features:
-        f = nodes @ w
-        variance = (weights * f.square()).sum(-1)
-        steepness = torch.einsum("rq,rqf->rf", weights * f, nodes)  # half the slope of the variance
+    for block in features:
+        rows, means = block.rows, block.means
+        variance, steepness = block.variance(w)
         total, residuals = least[rows] + variance, y[rows] - means @ w
         n = counts[rows]
         value = value + 0.5 * (n * (residuals.square() / total + total.log())).sum()
@@ -244,7 +254,7 @@ def _of_output(
             break
     inverse_covariance = now.information + one
     root = torch.linalg.cholesky(inverse_covariance)
-    spare = torch.cat([_spare(root, nodes, weights) for _, _, nodes, weights in features])
+    spare = torch.cat([block.spare(root) for block in features])
     there = _look(features, output, spare, w)
     loss = there.value + 0.5 * (w @ w + size * math.log(2 * math.pi))
     evidence = -loss - torch.linalg.cholesky(there.information + one).diagonal().log().sum()
@@ -255,7 +265,7 @@ def _by_means_alone(features: _RowFeatures, output: _Output, total: Tensor) -> T
     """Weights by least squares; halved as long as f varies more within the errors of x than labels about its mean."""
     n_features, (y, _, counts) = features.family.n_features, output
     information, right = torch.eye(n_features, dtype=y.dtype, device=y.device), y.new_zeros(n_features)
-    for rows, means, _, _ in features:
+    for rows, means, *_ in features:
         scaled = means * (counts[rows].sqrt() * total[rows].rsqrt()).unsqueeze(1)
         information = information.addmm(scaled.T, scaled)
         right = right + means.T @ (counts[rows] * (y[rows] / total[rows]))
@@ -263,7 +273,7 @@ def _by_means_alone(features: _RowFeatures, output: _Output, total: Tensor) -> T
     for _ in range(_HALVINGS):
         within = about = y.new_zeros(())
         for rows, means, nodes, weights in features:
-            within = within + (counts[rows].unsqueeze(1) * (weights * (nodes @ w).square())).sum()
+            within = within + (counts[rows].unsqueeze(1) * weights * (nodes @ w.float()).square()).sum()
             about = about + (counts[rows] * (y[rows] - means @ w).square()).sum()
         if within <= 2 * about:
             break
