@@ -39,6 +39,13 @@ def values_of(some, seed=0):
     return some.values(flat)
 
 
+def features_at(some, zeta, values, draws):
+    """In units of their prior, `... x n_features`, by their definition."""
+    phases = zeta @ some.frequencies(values, draws).T
+    parts = [phases.cos(), phases.sin(), zeta, torch.ones_like(zeta[..., :1])]
+    return torch.cat(parts, -1) * some.scales(values, draws)
+
+
 def mixture(n_rows, n_inputs=2, n_components=3, full=True, seed=0):
     random = torch.Generator().manual_seed(seed)
     means = torch.randn(n_rows, n_components, n_inputs, generator=random, dtype=F64)
@@ -52,9 +59,25 @@ def test_means_of_features_are_their_integrals_over_zeta(full):
     some, zeta = family(), mixture(4, full=full)
     values, draws, n_zeta = values_of(some), some.draws(zeta.mean), 200_000
     noise = torch.randn(4, n_zeta, zeta.n_base, generator=torch.Generator().manual_seed(1), dtype=F64)
-    drawn = some.at(zeta.draw(noise), values, draws)
+    drawn = features_at(some, zeta.draw(noise), values, draws)
     gap = some.means(Inputs(zeta), values, draws) - drawn.mean(1)
     assert (gap.abs() < 5 * drawn.std(1) / n_zeta**0.5 + 1e-12).all()
+
+
+def test_differences_at_nodes_keep_their_digits_for_fast_waves_and_close_nodes():
+    """Float32 would leave phases of 1e5 two digits, and features that differ by 1e-4 three."""
+    some, random = family(n_inputs=2, n_frequencies=64), torch.Generator().manual_seed(2)
+    flat = 0.3 * torch.randn(some.n_values, generator=random, dtype=F64)
+    flat[0] = -8.0  # phases of 1e4 and more
+    values, draws = some.values(flat), some.draws(flat)
+    zeta = torch.randn(5, 1, 2, generator=random, dtype=F64) + 1e-4 * torch.randn(5, 9, 2, generator=random, dtype=F64)
+    weights = torch.rand(5, 9, generator=random, dtype=F64).log_softmax(1).exp()
+    features = features_at(some, zeta, values, draws)
+    expected = features - torch.einsum("rq,rqf->rf", weights, features).unsqueeze(1)
+    found = some.differences((zeta, weights), values, draws).double()
+    torch.testing.assert_close(found, expected, rtol=0, atol=3e-6 * expected.abs().amax().item())
+    slow = expected[..., -3:-1]  # the inputs themselves
+    torch.testing.assert_close(found[..., -3:-1], slow, rtol=0, atol=3e-7 * slow.abs().amax().item())
 
 
 def test_frequencies_are_those_of_matern_kernels():
@@ -63,7 +86,7 @@ def test_frequencies_are_those_of_matern_kernels():
     flat[3:6] = torch.tensor([0.5, -1.0, 0.2])
     values, zeta = some.values(flat), torch.randn(30, 3, dtype=F64, generator=torch.Generator().manual_seed(0))
     draws = some.draws(zeta)
-    phi = some.at(zeta, values, draws)
+    phi = features_at(some, zeta, values, draws)
     n_lines = len(draws[1])
     waves, n = phi[:, : 2 * some.n_frequencies].unflatten(1, (2, -1)), some.n_frequencies
     for part, kernel, points in (
@@ -124,7 +147,7 @@ def test_with_exact_inputs_the_weights_are_those_of_ridge_regression():
     y = torch.randn(40, 2, generator=torch.Generator().manual_seed(4), dtype=F64)
     draws = some.draws(y)
     found = solve(some, values, draws, inputs, Labels(y, torch.zeros_like(y)))
-    phi = some.at(inputs.zeta.mean, values, draws)
+    phi = features_at(some, inputs.zeta.mean, values, draws)
     for j in range(2):
         variance = torch.exp(2 * values.log_noise[j])
         precision = phi.T @ phi / variance + torch.eye(some.n_features, dtype=F64)
@@ -148,7 +171,7 @@ def test_with_errors_in_x_the_weights_lower_what_they_should(monkeypatch):
     found = solve(some, values, draws, inputs, Labels(y, torch.zeros_like(y)))
     w = found.weights[0].clone().requires_grad_(True)
     zeta, weights = inputs.nodes
-    f = some.at(zeta, values, draws) @ w
+    f = features_at(some, zeta, values, draws) @ w
     within = (weights * (f - (weights * f).sum(-1, keepdim=True)).square()).sum(-1)
     total = torch.exp(2 * values.log_noise[0]) + within
     residuals = y[:, 0] - some.means(inputs, values, draws) @ w
@@ -169,7 +192,7 @@ def test_the_evidence_of_a_solution_integrates_over_weights_in_mean_and_variance
     law = multivariate_t(found.weights[0].numpy(), torch.linalg.inv(found.inverse_covariance[0]).numpy(), df=10, seed=1)
     w = torch.from_numpy(law.rvs(20_000))
     zeta, weights = inputs.nodes
-    f = torch.einsum("rqf,nf->nrq", some.at(zeta, values, draws), w)
+    f = torch.einsum("rqf,nf->nrq", features_at(some, zeta, values, draws), w)
     within = (weights * (f - (weights * f).sum(-1, keepdim=True)).square()).sum(-1)
     variance = 0.04 + within + found.spare[:, 0]
     of_labels = norm(w @ some.means(inputs, values, draws).T, variance.sqrt()).logpdf(y.T).sum(1)

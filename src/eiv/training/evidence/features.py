@@ -243,11 +243,25 @@ class Family:
         found: Tensor = waves + linear + _BIAS**2 - means.square().sum(1)
         return found
 
-    def at(self, zeta: Tensor, values: Values, draws: Draws) -> Tensor:
-        """The features at `zeta`, `... x n_x`, in units of their prior: `... x n_features`."""
-        phases = zeta @ self.frequencies(values, draws).T
-        parts = [phases.cos(), phases.sin(), zeta, torch.ones_like(zeta[..., :1])]
-        return torch.cat(parts, -1) * self.scales(values, draws)
+    @torch.no_grad()
+    def differences(self, nodes: tuple[Tensor, Tensor], values: Values, draws: Draws) -> Tensor:
+        """The features at the nodes of each row less their mean there, in float32: `rows x Q x n_features`.
+
+        Each row counts the phases of its waves from those at its first node, which float64 turns them by: so the
+        differences keep the digits of float32, however fast a wave is and however close the nodes are.
+        """
+        (zeta, weights), omega, d = nodes, self.frequencies(values, draws), self.n_frequencies
+        first = zeta[:, :1] @ omega.T
+        cosines, sines = first.cos().float(), first.sin().float()
+        steps = (zeta - zeta[:, :1]).float()
+        turns = steps @ omega.T.float()
+        by_cosine, by_sine = turns.cos(), turns.sin()
+        found = turns.new_empty(*turns.shape[:2], self.n_features)
+        torch.mul(by_cosine, cosines, out=found[..., :d]).addcmul_(by_sine, sines, value=-1)
+        torch.mul(by_cosine, sines, out=found[..., d : 2 * d]).addcmul_(by_sine, cosines)
+        found[..., 2 * d : -1], found[..., -1] = steps, 0
+        found -= torch.einsum("rq,rqf->rf", weights.float(), found).unsqueeze(1)
+        return found.mul_(self.scales(values, draws).float())
 
 
 class _Waves(torch.autograd.Function):

@@ -183,10 +183,9 @@ class _RowFeatures:
                 nothing = torch.zeros_like(means, dtype=torch.float32).unsqueeze(1)
                 yield _Block(rows, means, nothing, torch.ones_like(means[:, :1]))
                 continue
-            zeta, weights = (part[rows] for part in self.inputs.nodes)
-            nodes = self.family.at(zeta, self.values, self.draws)
-            nodes -= torch.einsum("rq,rqf->rf", weights, nodes).unsqueeze(1)
-            yield _Block(rows, means, nodes.float(), weights)
+            zeta, weights = self.inputs.nodes
+            nodes = zeta[rows], weights[rows]
+            yield _Block(rows, means, self.family.differences(nodes, self.values, self.draws), nodes[1])
 
 
 class _Look(NamedTuple):
