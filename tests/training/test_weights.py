@@ -78,8 +78,9 @@ def test_density_of_labels_and_its_slopes(exact):
         parts = solution.weights, solution.inverse_covariance, solution.evidence
         found.append([value.detach(), *torch.autograd.grad(value, at), *parts])
         assert labels.size == WHOLE.sum()
+    close = 1e-9 if exact else 1e-6  # with errors, variances come from differences at nodes in float32
     for by_weight_, repeated in zip(*found, strict=True):
-        torch.testing.assert_close(by_weight_, repeated, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(by_weight_, repeated, rtol=close, atol=close)
 
 
 def test_a_learned_prior_from_the_same_start():

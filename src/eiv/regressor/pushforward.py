@@ -68,7 +68,7 @@ def law_from_fit(
     errors = std * torch.linspace(-_REACH, _REACH, _NODES, dtype=torch.float64)
     middle, width = between(errors, dim=0)
     log_weights = _log_weights(fitted, table, column, errors) + width.abs().log()
-    pool = torch.from_numpy(fitted.weights)
+    pool = torch.tensor(fitted.weights)
 
     def per_row(flow: Flow) -> Tensor:
         log_q = flow.shaped(std).log_density(middle)

@@ -80,8 +80,10 @@ def load_model(path: str | Path, own: Mapping[str, Any] | None = None) -> Saved:
     """
     path = Path(path)
     text, arrays = read_file(path)
-    header = parse_header(text, path)
-    with complaints(path, other_code(header, own or {})):
+    with complaints(path):
+        header = parse_header(text, path)
+        advice = other_code(header, own or {})
+    with complaints(path, advice):
         return from_file(header, arrays, own or {}, path)
 
 
