@@ -15,14 +15,15 @@ from eiv import EiVRegressor, MixturePrior, SuspiciousErrorWarning, fit_splits
 from eiv.engine import memory
 from eiv.inputs import ZetaNormal, ZetaPosterior
 from eiv.inputs.zeta import ZetaMixture
-from eiv.metrics import coverage, rmse
+from eiv.metrics import coverage, normal_crps, rmse
 from eiv.training import choosing
+from eiv.training.evidence import KernelSearch, LeftOut
 from eiv.training.evidence import density as density_module
 from eiv.training.evidence import pool as pool_module
 from eiv.training.evidence.density import log_evidence
 from eiv.training.evidence.features import Family, Inputs
 from eiv.training.evidence.search import Found, evaluated
-from eiv.training.evidence.solution import Labels, solve
+from eiv.training.evidence.solution import Labels, left_out, solve
 from eiv.training.fitting import Spec, Table
 from eiv.training.settings import settings_for
 
@@ -425,7 +426,8 @@ def test_errors_that_the_labels_contradict_are_taken_as_less(factor):
 
 
 def test_splits_of_a_table_are_warned_about_once(monkeypatch):
-    monkeypatch.setattr(choosing, "_evidence", lambda spec, table, factors, stated: dict.fromkeys(factors, 100.0))
+    said = choosing._Said(100.0, LeftOut(np.ones(1), np.ones(1)))
+    monkeypatch.setattr(choosing, "_what_labels_say", lambda spec, table, factors, stated: dict.fromkeys(factors, said))
     X, y, _, _ = table(60, 2)
     model = EiVRegressor(0.4, **COSINE | {"hidden_units": 16}, x_err_factor=1.0)
     with pytest.warns(SuspiciousErrorWarning, match="contradict the errors of X") as caught:
@@ -439,8 +441,52 @@ def test_errors_that_are_right_are_not_warned_about(recwarn):
     assert not recwarn.list
     # Compared with the errors that it was fitted with, a kernel ends near where it begins: no evidence for either.
     spec, rows = Spec(model.model_.arguments, 0), Table(X, np.full((1, 2), 0.4), y[:, None])
-    again = choosing._evidence(spec, rows, (1.0,), model.model_)[1.0]
-    assert again == pytest.approx(model.model_.record.evidence, abs=choosing._VERY_STRONG / 2)
+    again = choosing._what_labels_say(spec, rows, (1.0,), model.model_)[1.0]
+    assert again.evidence == pytest.approx(model.model_.record.evidence, abs=choosing._VERY_STRONG / 2)
+
+
+def test_labels_that_are_left_out_are_predicted_as_if_by_weights_that_never_saw_them():
+    some, inputs = family(n_outputs=2, n_frequencies=6), exact(30)
+    values, y = values_of(some), torch.randn(30, 2, generator=torch.Generator().manual_seed(11), dtype=F64)
+    labels, draws = Labels(y, torch.rand_like(y)), some.draws(y)
+    found = left_out(some, values, draws, inputs, labels, solve(some, values, draws, inputs, labels))
+    for i in range(30):
+        others, one = torch.tensor([k for k in range(30) if k != i]), torch.tensor([i])
+        solution = solve(some, values, draws, inputs.take(others), labels.take(others))
+        means = some.means(inputs.take(one), values, draws)[0]
+        of_weights = torch.linalg.inv(solution.inverse_covariance) @ means @ means
+        std = ((2 * values.log_noise).exp() + labels.known[i] + of_weights).sqrt()
+        assert found.crps[i] == pytest.approx(normal_crps(y[i], solution.weights @ means, std).mean(), rel=1e-9)
+
+
+def test_a_row_of_weight_two_is_left_out_as_the_row_twice():
+    some, inputs = family(n_frequencies=6), Inputs(mixture(20))
+    values, y = values_of(some), torch.randn(20, 1, generator=torch.Generator().manual_seed(12), dtype=F64)
+    labels, draws, rows = Labels(y, 0 * y, 1.0 + (torch.arange(20) < 7)), some.draws(y), torch.arange(20)
+    twice = torch.cat([rows, rows[:7]])
+    repeated, again = Labels(y[twice], 0 * y[twice]), inputs.take(twice)
+    weighted = left_out(some, values, draws, inputs, labels, solve(some, values, draws, inputs, labels))
+    expected = left_out(some, values, draws, again, repeated, solve(some, values, draws, again, repeated))
+    np.testing.assert_allclose(weighted.crps[twice], expected.crps, rtol=1e-5)  # differences at nodes are in float32
+    others = LeftOut(weighted.crps**2, weighted.counts), LeftOut(expected.crps**2, expected.counts)
+    assert weighted.loss_to(others[0]) == pytest.approx(expected.loss_to(others[1]), rel=1e-4)
+
+
+@pytest.mark.parametrize(("better", "scatter", "factor"), [(0.2, 0.1, 0.0), (0.2, 2.0, 1.0), (0.01, 0.01, 1.0)])
+def test_errors_are_ignored_where_labels_left_out_are_predicted_better_without(better, scatter, factor, monkeypatch):
+    """Clearly, and by more than 2 %. The evidence speaks for the errors as stated."""
+    n_rows, noise = 60, np.random.default_rng(0).normal(size=60)
+    scores = [1 - share * (better + scatter * (noise - noise.mean()) / noise.std()) for share in (0, 1)]
+    taken, without = (LeftOut(each, np.ones(n_rows)) for each in scores)
+    said = choosing._Said(-math.inf, without)
+    monkeypatch.setattr(choosing, "_what_labels_say", lambda spec, table, factors, stated: dict.fromkeys(factors, said))
+    monkeypatch.setattr(KernelSearch, "left_out", lambda search, found: taken)
+    X, y, _, _ = table(n_rows, 2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", SuspiciousErrorWarning)
+        model = EiVRegressor(0.4, **COSINE | {"hidden_units": 16}).fit(X, y)
+    assert model.x_err_factor_ == factor
+    assert ["CRPS 25% larger otherwise" in str(each.message) for each in caught] == [True] * (factor == 0)
 
 
 def test_derivatives_of_the_density_are_those_of_torch():

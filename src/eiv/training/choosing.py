@@ -16,6 +16,7 @@ from eiv.engine.workers import run_tasks
 from eiv.inputs.plausible import SuspiciousErrorWarning
 from eiv.model import FittedModel
 from eiv.scaling import mean_and_spread
+from eiv.training.evidence import LeftOut
 from eiv.training.fitting import Spec, Table, Trial, fit_stack
 from eiv.training.large import suited
 from eiv.training.making import device_of
@@ -27,7 +28,7 @@ _MOST_ROWS = 3000  # that cosines learn from; of a larger table they are taken w
 _MOST_EXACT = 10_000  # the same where errors are ignored: a row then has one node instead of 16 or more
 _MOST_HELD_OUT, _HELD_OUT = 1000, 0.1  # rows that a trial is decided by
 _VERY_STRONG = 5.0  # nats: evidence by Kass and Raftery, Journal of the American Statistical Association 90 (1995) 773
-_NO_FARTHER = 1.02  # times the RMSE of another network, which is what the goals of docs/tables.md allow
+_NO_FARTHER = 1.02  # times the RMSE of another network, or its CRPS, which is what the goals of docs/tables.md allow
 _CLEARLY, _SURE = 0.02, 2.0  # nats per label that ignoring errors has to gain, as intervals 2 % narrower do; sigmas
 _COMPARED, _FOLDS = ("normal", "student_t", "varying"), 3  # likelihoods that the data choose among, and folds
 _FEWEST_COMPARED = 60  # rows, so that 20 are held out at a time
@@ -167,19 +168,28 @@ def _score(model: FittedModel, table: Table) -> Score:
 
 def _borne_out(spec: Spec, table: Table, model: FittedModel) -> tuple[FittedModel, str]:
     """The model, or where the labels contradict the stated errors one with less of them; and words of a warning."""
-    stated = model.record.evidence
-    if stated is None or model.record.kernel is None or not table.n_noisy or not model.settings.x_err_factor:
+    record, taken = model.record, model.settings.x_err_factor
+    if record.evidence is None or record.left_out is None or not table.n_noisy or not taken:
         return model, ""
-    found = _evidence(spec, table, _FACTORS, model)
-    if max(found.values()) - stated < _VERY_STRONG:
+    stated = _Said(record.evidence, record.left_out)
+    found = _what_labels_say(spec, table, _FACTORS, model)
+    if max(each.evidence for each in found.values()) - stated.evidence >= _VERY_STRONG:
+        found |= _what_labels_say(spec, table, _BETWEEN, model)
+        taken = max(found, key=lambda factor: found[factor].evidence)
+    of_taken = found.get(taken, stated)
+    if found[0.0].predicts_better_than(of_taken):
+        taken, loss = 0.0, of_taken.left_out.loss_to(found[0.0].left_out)[0]
+        why = (
+            f"with these {_size(0.0)}, labels are predicted better from the others (a CRPS {loss:.0%} larger otherwise)"
+        )
+    elif of_taken is not stated:
+        gain = of_taken.evidence - stated.evidence
+        why = f"the labels are more probable with these {_size(taken)}, by a factor of e^{gain:.0f}"
+    else:
         return model, ""
-    found |= _evidence(spec, table, _BETWEEN, model)
-    factor = max(found, key=lambda each: found[each])
-    gain = found[factor] - stated
-    why = f"the labels are more probable with these {_size(factor)}, by a factor of e^{gain:.0f}"
     if spec.arguments.get("x_err_factor") not in (None, "auto"):
         return model, f"The labels contradict the errors of X: {why}."
-    return fit_stack([spec.given(x_err_factor=factor)], [table])[0], _words_on_errors(why)
+    return fit_stack([spec.given(x_err_factor=taken)], [table])[0], _words_on_errors(why)
 
 
 def _size(factor: float) -> str:
@@ -202,18 +212,37 @@ def _warn(words: str) -> None:
     )
 
 
-def _evidence(spec: Spec, table: Table, factors: Sequence[float], stated: FittedModel) -> dict[float, float]:
-    """The logarithm of the density of the labels by what the errors of X are multiplied by.
+class _Said(NamedTuple):
+    """What the labels say of errors of one size: their density, and how well each is predicted from the others."""
+
+    evidence: float
+    left_out: LeftOut
+
+    def predicts_better_than(self, other: _Said) -> bool:
+        """Whether each label is clearly predicted better from the others than with errors of another size.
+
+        The evidence takes the variances of labels as known, though the labels have been used to find them. Large errors
+        and a kernel of short waves can describe all labels well and predict none of them.
+        """
+        loss, error = other.left_out.loss_to(self.left_out)
+        return loss - _SURE * error > _NO_FARTHER - 1
+
+
+def _what_labels_say(spec: Spec, table: Table, factors: Sequence[float], stated: FittedModel) -> dict[float, _Said]:
+    """What the labels say of the errors of X, by what these are multiplied by.
 
     Kernel and prior of zeta begin at those of the `stated` errors, so that what is compared is the errors: searches
-    from nothing may end at different maxima.
+    from nothing may end at different maxima. Without errors there may be a far better kernel than from there, and a
+    search from nothing takes little time; the better of the two is taken.
     """
     kernel = torch.tensor(stated.record.kernel)
 
-    def found(factor: float) -> float:
+    def said(factor: float) -> _Said:
         search = Trial.of(spec.given(x_err_factor=factor), table, stated.input_prior).search
-        return search.log_density(search.near(kernel))
+        found = [search.near(kernel)] if factor else [search.near(kernel), search.best()]
+        evidence, best = max(((search.log_density(each), each) for each in found), key=lambda pair: pair[0])
+        return _Said(evidence, search.left_out(best))
 
-    tasks = [partial(found, factor) for factor in factors]
+    tasks = [partial(said, factor) for factor in factors]
     device = device_of(spec.arguments["device"])
     return dict(zip(factors, run_tasks(tasks, device), strict=True))

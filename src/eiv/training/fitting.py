@@ -418,7 +418,8 @@ def _fit_by_evidence(
         fitted = new_likelihood(member.settings, y_noise).finished(joined, rows, None, streams)
         model = member.fitted(joined, fitted, courses)
         weights = np.concatenate([each.shares for each in (first, *others)])
-        record = replace(model.record, evidence=first.evidence, kernel=first.kernel.cpu().numpy())
+        kernel = first.kernel.cpu().numpy()
+        record = replace(model.record, evidence=first.evidence, left_out=first.left_out, kernel=kernel)
         models.append(replace(model, weights=weights / weights.sum(), record=record))
     return models
 

@@ -11,3 +11,4 @@ from eiv.training.evidence.fit import fit_by_evidence as fit_by_evidence
 from eiv.training.evidence.pool import MEMBERS as MEMBERS
 from eiv.training.evidence.search import Found as Found
 from eiv.training.evidence.search import n_rounds as n_rounds
+from eiv.training.evidence.solution import LeftOut as LeftOut

@@ -28,7 +28,7 @@ from eiv.training.evidence.search import (
     search,
     unheard,
 )
-from eiv.training.evidence.solution import Labels, Solution, solve
+from eiv.training.evidence.solution import Labels, LeftOut, Solution, left_out, solve
 
 _SEARCHED = 192  # frequencies that a kernel is found with
 
@@ -44,7 +44,8 @@ class Fitted:
         course: of the negative evidence in nats per row, a number for each round of the search.
         evidence: the logarithm of the density of the labels that the kernel was found from
             (`KernelSearch.log_density`).
-        kernel: the values of the best kernel without directions, which the evidence is that of.
+        left_out: how well each of these labels is predicted from the others.
+        kernel: the values of the best kernel without directions, to which evidence and predictions belong.
 
     """
 
@@ -53,6 +54,7 @@ class Fitted:
     shares: NDArray[np.float64]
     course: Tensor
     evidence: float
+    left_out: LeftOut
     kernel: Tensor
 
 
@@ -99,6 +101,12 @@ class KernelSearch(NamedTuple):
         rows = self.rows
         return evidence_of_means(found, self.inputs.take(rows), self.labels.take(rows))
 
+    @torch.no_grad()
+    def left_out(self, found: Found) -> LeftOut:
+        """How well a kernel predicts each label that it was found from, from the others."""
+        rows, values, draws = self.rows, found.family.values(found.flat), found.family.draws(self.labels.y)
+        return left_out(found.family, values, draws, self.inputs.take(rows), self.labels.take(rows), found.solution)
+
 
 def fit_by_evidence(
     posterior: WeightPosterior,
@@ -143,9 +151,8 @@ def fit_by_evidence(
         shares += [each.share / len(pool)] * len(pool)
     _take_over(posterior, members)
     y_noise = torch.stack([member.family.values(member.flat).log_noise.exp() for member in members])
-    return Fitted(
-        posterior, y_noise, np.array(shares), y_noise.new_tensor(found.course), task.log_density(plain), plain.flat
-    )
+    course, said = y_noise.new_tensor(found.course), (task.log_density(plain), task.left_out(plain))
+    return Fitted(posterior, y_noise, np.array(shares), course, *said, plain.flat)
 
 
 def _with_all_rows(
