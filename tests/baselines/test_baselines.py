@@ -145,6 +145,66 @@ def test_errors_travel_as_columns_of_the_inputs(table, method):
     assert found.feature_names == ("a", "b")
 
 
+def of(method, *args, **more):
+    return clone(method).fit(*args, **more)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=NAMES)
+def test_units_are_those_of_the_fit(table, method):
+    u, (X, X_err, y) = pytest.importorskip("astropy.units"), table
+    wanted = of(method, X, y, X_err=X_err, y_err=0.05)
+    expected = wanted.predict_distribution(X[:9], X_err=X_err[:9], y_err=0.1)
+    model = of(method, X * u.m, y * u.kg, X_err=100 * X_err * u.cm, y_err=50 * u.g)
+    found = model.predict_distribution(X[:9] / 1000 * u.km, X_err=100 * X_err[:9] * u.cm, y_err=100 * u.g)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6)
+    np.testing.assert_allclose(found.total, expected.total, rtol=1e-6)
+    score = model.score(X * u.m, 1000 * y * u.g, X_err=X_err)
+    assert score == pytest.approx(wanted.score(X, y, X_err=X_err), rel=1e-6)
+    assert of(method, X * u.m, y, X_err=[10, 20] * u.cm).x_err_ == pytest.approx([0.1, 0.2])
+    with pytest.raises(ValueError, match="X: column 0 is in s, which cannot be converted to m"):
+        model.predict(X * u.s, X_err=0.1)
+    with pytest.raises(ValueError, match="X_err is in kg, which cannot be converted to m"):
+        model.predict(X * u.m, X_err=0.1 * u.kg)
+    with pytest.raises(ValueError, match="X_err is in kg, which cannot be converted to m"):
+        of(method, X * u.m, y, X_err=[10, 20] * u.kg)
+    with pytest.raises(ValueError, match="y_err is in m, which cannot be converted to kg"):
+        model.predict_distribution(X * u.m, X_err=0.1, y_err=0.1 * u.m)
+    with pytest.raises(ValueError, match="x_err must be plain numbers, in the units of X"):
+        clone(method).set_params(x_err=0.1 * u.cm).fit(X * u.m, y)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=NAMES)
+def test_ufloats_are_values_with_errors(table, method):
+    unumpy, (X, X_err, y) = pytest.importorskip("uncertainties.unumpy"), table
+    model = of(method, unumpy.uarray(X, X_err), unumpy.uarray(y, 0.05))
+    expected = of(method, X, y, X_err=X_err, y_err=0.05).predict_distribution(X[:9], X_err=X_err[:9])
+    found = model.predict_distribution(unumpy.uarray(X[:9], X_err[:9]))
+    np.testing.assert_array_equal(found.mean, expected.mean)
+    np.testing.assert_array_equal(found.total, expected.total)
+    with pytest.raises(ValueError, match="X carries errors of its own, and X_err gives others"):
+        of(method, unumpy.uarray(X, X_err), y, X_err=0.1)
+
+
+def test_tables_of_astropy_hold_errors_in_units_of_their_own(table):
+    u, astropy, (X, X_err, y) = pytest.importorskip("astropy.units"), pytest.importorskip("astropy.table"), table
+    q = astropy.QTable({"a": X[:, 0] * u.m, "b": X[:, 1] * u.s, "a_err": 100 * X_err[:, 0] * u.cm})
+    model = RegressionCalibration({"a": "a_err"}).fit(q, y)
+    errors = X_err * [1.0, 0.0]
+    expected = RegressionCalibration().fit(X, y, X_err=errors).predict(X, X_err=errors)
+    np.testing.assert_allclose(model.predict(q), expected, rtol=1e-9)
+
+
+def test_masked_values_are_refused(table):
+    X, X_err, y = table
+    masked = np.ma.array(X, mask=np.eye(120, 2))
+    with pytest.raises(ValueError, match="X must hold a value everywhere, but 2 of its 240 values are masked: leave"):
+        LeastSquares().fit(masked, y)
+    with pytest.raises(ValueError, match="X must hold a value everywhere"):
+        LeastSquares().fit(X, y).predict(masked)
+    with pytest.raises(ValueError, match="X_err must hold a value everywhere"):
+        LeastSquares().fit(X, y, X_err=np.ma.array(X_err, mask=masked.mask))
+
+
 def test_least_squares_is_that_of_scikit_learn(table):
     X, _, y = table
     ours, theirs = LeastSquares().fit(X, y), LinearRegression().fit(X, y)
