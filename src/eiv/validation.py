@@ -165,7 +165,8 @@ def check_same_labels(table: Any, **others: Any) -> None:
         labels = _row_labels(other)
         if rows is None or labels is None or len(labels) != len(rows) or labels.equals(rows):
             continue
-        if set(labels) == set(_column_labels(other if getattr(other, "ndim", 1) > 1 else table)):  # by feature, or by output
+        columns = _column_labels(other if getattr(other, "ndim", 1) > 1 else table)
+        if set(labels) == set(columns):  # by feature, or by output
             continue
         first = int(np.argmax(np.asarray(labels) != np.asarray(rows)))
         raise ValueError(
@@ -321,7 +322,7 @@ def _row_labels(table: Any) -> Any:
 def _column_labels(table: Any) -> Any:
     """The labels of the columns of what has labels for its rows; none for a single column."""
     if hasattr(type(table), "indexes"):  # an array of xarray
-        return table.indexes.get(table.dims[-1], ())
+        return table.indexes.get(table.dims[1], ()) if len(table.dims) > 1 else ()
     return getattr(table, "columns", ())
 
 

@@ -360,7 +360,7 @@ def test_columns_of_the_table_hold_errors(table, method):
     np.testing.assert_array_equal(found.of_rows(method, "total"), expected.of_rows(method, "total"))
     assert found.task.X.shape == (90, 2)
     assert found.coverage_by_error(method) is not None
-    with pytest.raises(ValueError, match=r"'a_err' is not an error; .* A column of X that holds errors is named in x_e"):
+    with pytest.raises(ValueError, match=r"'a_err' is not an error; .* A column of X that holds errors is named"):
         eiv.compare(columns, y, {"a": "a_err"})
     with pytest.raises(ValueError, match="x_err must be errors of a known size, got EstimatedError"):
         eiv.compare(X, y, x_err=eiv.estimated(0.1, dof=4))

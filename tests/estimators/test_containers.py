@@ -98,7 +98,7 @@ def test_arrays_of_xarray_are_matched_by_their_rows(rows):
     np.testing.assert_allclose(model.predict(labelled, X_err=0.1), plain.predict(X, X_err=0.1), rtol=1e-9)
     with pytest.raises(ValueError, match="X_err must have the row labels of X, but row 0 is 100 in X and 129 in X_err"):
         model.predict(labelled, X_err=own[::-1])
-    with pytest.raises(TypeError, match=r"X must be an array or a table, got the Dataset of xarray: give it as a table"):
+    with pytest.raises(TypeError, match="X must be an array or a table, got the Dataset of xarray: give it as a"):
         model.predict(labelled.to_dataset("column"))
 
 

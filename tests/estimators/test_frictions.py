@@ -124,7 +124,7 @@ def test_masked_readings_are_missing_ones_where_these_are_integrated_over(line, 
     np.testing.assert_array_equal(classes, EiVClassifier(0.1, **settings).fit(gaps, y > 0).predict_proba(gaps))
     with pytest.raises(ValueError, match=r"^X(: column 'a')? must hold a value everywhere, but 1 of its 40 values are"):
         EiVRegressor(0.1, **FAST).fit(masked, y)
-    with pytest.raises(ValueError, match="^X_err must hold a value everywhere"):
+    with pytest.raises(ValueError, match=r"^X_err must hold a value everywhere"):
         EiVRegressor(**settings).fit(gaps, y, X_err=np.ma.array(np.full((40, 1), 0.1), mask=mask))
 
 

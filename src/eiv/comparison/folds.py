@@ -162,7 +162,9 @@ class Fold:
     notes: tuple[str, ...] = ()
 
 
-def run_fold(method: str, task: Task, fold: int, *, seed: int | None = 0, settings: Mapping[str, Any] | None = None) -> Fold:
+def run_fold(
+    method: str, task: Task, fold: int, *, seed: int | None = 0, settings: Mapping[str, Any] | None = None
+) -> Fold:
     """Fit a method to all rows but those of a fold, and predict these.
 
     Args:

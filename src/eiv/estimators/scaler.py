@@ -29,8 +29,8 @@ class ErrorScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     and their errors themselves. `sklearn.preprocessing.StandardScaler` would leave errors in the units of before, or
     scale columns that hold errors as if they were features.
 
-    A table of astropy becomes one of pandas, which all of scikit-learn takes: its columns are divided in the units of the
-    fit, errors in those of their features.
+    A table of astropy becomes one of pandas, which all of scikit-learn takes; its units are converted to those of the
+    fit, and those of errors to those of their features, first.
 
     Args:
         x_err: which columns of X hold the errors of which others, such as `{"a": "a_err"}`; None where none does.
