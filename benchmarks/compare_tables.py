@@ -30,7 +30,7 @@ KNOWN_LABELS = ("supernovae_pantheon", "stars_harps_age", "exoplanet_radius", "p
 
 @dataclass(frozen=True)
 class Rows:
-    """A table: inputs, their errors, labels, known errors of these."""
+    """A table: inputs, their errors, labels, known errors of these, one number or one by row."""
 
     X: Any
     X_err: Any
@@ -46,7 +46,7 @@ def _humidity() -> Rows:
 def _simulated(name: str) -> Callable[[], Rows]:
     def rows() -> Rows:
         data = simulate(name, random_state=SEED)
-        return Rows(data.X, SIMULATED[name].x_err, data.y)
+        return Rows(data.X, SIMULATED[name].x_err, data.y, SIMULATED[name].y_noise)
 
     return rows
 
@@ -85,7 +85,7 @@ def task_of(rows: Rows) -> Task:
         rows.X[chosen],
         rows.y[chosen],
         X_err=of_rows(rows.X_err),
-        y_err=None if rows.y_err is None else rows.y_err[chosen],
+        y_err=of_rows(rows.y_err),
         seed=SEED,
     )
 

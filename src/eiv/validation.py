@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 _FEWEST_ROWS = 2  # that a model can be fitted to
 _PACKAGE = Path(__file__).parent
+LEAVE_OUT = "leave their rows out, or fill them in."  # what can be done about masked values
 _MOST_NAMED = 20  # the most columns named in a message
 
 
@@ -136,13 +137,12 @@ def check_random_state(random_state: Any) -> np.random.RandomState:
     return found
 
 
-def check_unmasked(name: str, values: Any) -> None:
+def check_unmasked(name: str, values: Any, cure: str = LEAVE_OUT) -> None:
     """Raise a ValueError where `values` is an array with masked values, which would count as if they were none."""
     n_masked = int(np.sum(values.mask)) if isinstance(values, np.ma.MaskedArray) else 0
     if n_masked:
         raise ValueError(
-            f"{name} must hold a value everywhere, but {n_masked} of its {values.size} values are masked. Leave their "
-            "rows out, or fill them in."
+            f"{name} must hold a value everywhere, but {n_masked} of its {values.size} values are masked: {cure}"
         )
 
 
@@ -158,14 +158,15 @@ def check_same_rows(**tables: Any) -> None:
 def check_same_labels(table: Any, **others: Any) -> None:
     """Raise a ValueError where one of `others` has labels for its rows that are not those of X, the `table`.
 
-    Only pandas tables, and Series with a value per row, have labels for rows.
+    Only tables of pandas and arrays of xarray, and Series with a value per row, have labels for rows.
     """
     rows = _row_labels(table)
     for name, other in others.items():
         labels = _row_labels(other)
         if rows is None or labels is None or len(labels) != len(rows) or labels.equals(rows):
             continue
-        if set(labels) == set(getattr(other, "columns", table.columns)):  # by feature, or by output
+        columns = _column_labels(other if getattr(other, "ndim", 1) > 1 else table)
+        if set(labels) == set(columns):  # by feature, or by output
             continue
         first = int(np.argmax(np.asarray(labels) != np.asarray(rows)))
         raise ValueError(
@@ -312,8 +313,17 @@ def _names_one_of(errors: Any, names: Sequence[str] | None) -> bool:
 
 
 def _row_labels(table: Any) -> Any:
-    """The labels of the rows of a pandas table or Series; None for everything else."""
-    return table.index if hasattr(type(table), "reindex") else None
+    """The labels of the rows of a pandas table or Series, or of an array of xarray; None for everything else."""
+    if not hasattr(type(table), "reindex"):
+        return None
+    return table.index if hasattr(type(table), "index") else table.indexes.get(next(iter(table.dims), None))
+
+
+def _column_labels(table: Any) -> Any:
+    """The labels of the columns of what has labels for its rows; none for a single column."""
+    if hasattr(type(table), "indexes"):  # an array of xarray
+        return table.indexes.get(table.dims[1], ()) if len(table.dims) > 1 else ()
+    return getattr(table, "columns", ())
 
 
 def _n_rows(table: Any) -> int | None:

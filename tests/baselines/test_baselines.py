@@ -71,6 +71,75 @@ def noisy_line():
     return zeta + 0.5 * random.normal(size=(400, 1)), 2 * zeta[:, 0] + 1 + 0.3 * random.normal(size=400)
 
 
+SQUARE = 5e-8  # a least sum of squares leaves the square root of the rounding error open, 1.5e-8
+
+
+@pytest.fixture
+def small():
+    """Thirty rows of one column, errors of both by row: X, X_err, y, y_err."""
+    random = np.random.default_rng(3)
+    zeta, X_err = random.normal(size=(30, 1)), random.uniform(0.2, 0.6, (30, 1))
+    y_err = random.uniform(0.1, 0.3, 30)
+    return zeta + X_err * random.normal(size=(30, 1)), X_err, 2 * zeta[:, 0] + y_err * random.normal(size=30), y_err
+
+
+def by_scikit_learn(x, X_err, y, y_err):
+    return LinearRegression().fit(x, y).predict(x)
+
+
+def by_its_gaussian_process(x, X_err, y, y_err):
+    rows = np.random.default_rng(0).permutation(30)  # the sums of a kernel have the order of the rows
+    kernel = ConstantKernel() * RBF(np.ones(1)) + WhiteKernel(0.1)
+    process = GaussianProcessRegressor(kernel, alpha=1e-10 + y_err[rows] ** 2, random_state=0).fit(x[rows], y[rows])
+    return process.predict(x)
+
+
+def by_its_trees(x, X_err, y, y_err):
+    columns = np.hstack([x, X_err])
+    return HistGradientBoostingRegressor(random_state=0).fit(columns, y).predict(columns)
+
+
+def by_odrpack(x, X_err, y, y_err):
+    fit = pytest.importorskip("odrpack").odr_fit(
+        lambda z, b: b[0] + b[1] * z, x[:, 0], y, [0.0, 1.0], weight_x=X_err[:, 0] ** -2.0, weight_y=y_err**-2.0,
+        sstol=1e-16, partol=1e-16, diff_scheme="central",
+    )  # fmt: skip
+    return fit.beta[0] + fit.beta[1] * x[:, 0]
+
+
+def by_york(x, X_err, y, y_err):
+    """His iteration of the slope, in the form of York et al. 2004, Am. J. Phys. 72, for independent errors."""
+    u, slope = x[:, 0], 1.0
+    wx, wy = X_err[:, 0] ** -2.0, y_err**-2.0
+    for _ in range(200):
+        weights = wx * wy / (wx + slope**2 * wy)
+        du, dy = (each - np.average(each, weights=weights) for each in (u, y))
+        beta = weights * (du / wy + slope * dy / wx)
+        slope = np.sum(weights * beta * dy) / np.sum(weights * beta * du)
+    return np.average(y, weights=weights) + slope * (u - np.average(u, weights=weights))
+
+
+@pytest.mark.parametrize(
+    ("method", "direct", "rtol"),
+    [
+        (LeastSquares(), by_scikit_learn, 1e-12),
+        (GaussianProcess(**SEEDED), by_its_gaussian_process, 1e-9),
+        (BoostedTrees(**SEEDED), by_its_trees, 1e-12),
+        pytest.param(OrthogonalDistance(), by_odrpack, SQUARE, marks=needs_odrpack),
+        pytest.param(YorkLine(), by_odrpack, SQUARE, marks=needs_odrpack),
+        pytest.param(YorkLine(), by_york, SQUARE, marks=needs_odrpack),
+    ],
+    ids=lambda each: getattr(each, "__name__", None),
+)
+def test_numbers_are_those_of_a_direct_call_of_its_library(small, method, direct, rtol):
+    """In standardised units, which a library alone would be given."""
+    X, X_err, y, y_err = small
+    centre, scale, middle, unit = X.mean(), X.std(), y.mean(), y.std()
+    own = (X - centre) / scale, X_err / scale, (y - middle) / unit, y_err / unit
+    found = method.fit(X, y, X_err=X_err, y_err=y_err).predict(X, X_err=X_err)
+    np.testing.assert_allclose(found, middle + unit * direct(*own), rtol=rtol, atol=rtol)
+
+
 @pytest.mark.parametrize("method", METHODS, ids=NAMES)
 def test_a_prediction_has_the_parts_of_ours(table, method):
     X, X_err, y = table
@@ -143,6 +212,66 @@ def test_errors_travel_as_columns_of_the_inputs(table, method):
     np.testing.assert_array_equal(found.mean, expected.mean)
     np.testing.assert_array_equal(found.total, expected.total)
     assert found.feature_names == ("a", "b")
+
+
+def of(method, *args, **more):
+    return clone(method).fit(*args, **more)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=NAMES)
+def test_units_are_those_of_the_fit(table, method):
+    u, (X, X_err, y) = pytest.importorskip("astropy.units"), table
+    wanted = of(method, X, y, X_err=X_err, y_err=0.05)
+    expected = wanted.predict_distribution(X[:9], X_err=X_err[:9], y_err=0.1)
+    model = of(method, X * u.m, y * u.kg, X_err=100 * X_err * u.cm, y_err=50 * u.g)
+    found = model.predict_distribution(X[:9] / 1000 * u.km, X_err=100 * X_err[:9] * u.cm, y_err=100 * u.g)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6)
+    np.testing.assert_allclose(found.total, expected.total, rtol=1e-6)
+    score = model.score(X * u.m, 1000 * y * u.g, X_err=X_err)
+    assert score == pytest.approx(wanted.score(X, y, X_err=X_err), rel=1e-6)
+    assert of(method, X * u.m, y, X_err=[10, 20] * u.cm).x_err_ == pytest.approx([0.1, 0.2])
+    with pytest.raises(ValueError, match="X: column 0 is in s, which cannot be converted to m"):
+        model.predict(X * u.s, X_err=0.1)
+    with pytest.raises(ValueError, match="X_err is in kg, which cannot be converted to m"):
+        model.predict(X * u.m, X_err=0.1 * u.kg)
+    with pytest.raises(ValueError, match="X_err is in kg, which cannot be converted to m"):
+        of(method, X * u.m, y, X_err=[10, 20] * u.kg)
+    with pytest.raises(ValueError, match="y_err is in m, which cannot be converted to kg"):
+        model.predict_distribution(X * u.m, X_err=0.1, y_err=0.1 * u.m)
+    with pytest.raises(ValueError, match="x_err must be plain numbers, in the units of X"):
+        clone(method).set_params(x_err=0.1 * u.cm).fit(X * u.m, y)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=NAMES)
+def test_ufloats_are_values_with_errors(table, method):
+    unumpy, (X, X_err, y) = pytest.importorskip("uncertainties.unumpy"), table
+    model = of(method, unumpy.uarray(X, X_err), unumpy.uarray(y, 0.05))
+    expected = of(method, X, y, X_err=X_err, y_err=0.05).predict_distribution(X[:9], X_err=X_err[:9])
+    found = model.predict_distribution(unumpy.uarray(X[:9], X_err[:9]))
+    np.testing.assert_array_equal(found.mean, expected.mean)
+    np.testing.assert_array_equal(found.total, expected.total)
+    with pytest.raises(ValueError, match="X carries errors of its own, and X_err gives others"):
+        of(method, unumpy.uarray(X, X_err), y, X_err=0.1)
+
+
+def test_tables_of_astropy_hold_errors_in_units_of_their_own(table):
+    u, astropy, (X, X_err, y) = pytest.importorskip("astropy.units"), pytest.importorskip("astropy.table"), table
+    q = astropy.QTable({"a": X[:, 0] * u.m, "b": X[:, 1] * u.s, "a_err": 100 * X_err[:, 0] * u.cm})
+    model = RegressionCalibration({"a": "a_err"}).fit(q, y)
+    errors = X_err * [1.0, 0.0]
+    expected = RegressionCalibration().fit(X, y, X_err=errors).predict(X, X_err=errors)
+    np.testing.assert_allclose(model.predict(q), expected, rtol=1e-9)
+
+
+def test_masked_values_are_refused(table):
+    X, X_err, y = table
+    masked = np.ma.array(X, mask=np.eye(120, 2))
+    with pytest.raises(ValueError, match="X must hold a value everywhere, but 2 of its 240 values are masked: leave"):
+        LeastSquares().fit(masked, y)
+    with pytest.raises(ValueError, match="X must hold a value everywhere"):
+        LeastSquares().fit(X, y).predict(masked)
+    with pytest.raises(ValueError, match="X_err must hold a value everywhere"):
+        LeastSquares().fit(X, y, X_err=np.ma.array(X_err, mask=masked.mask))
 
 
 def test_least_squares_is_that_of_scikit_learn(table):
@@ -221,6 +350,40 @@ def test_regression_calibration_takes_another_regression(table):
     np.testing.assert_allclose(exact.total, plain.total, atol=1e-8)
     calibrated = RegressionCalibration(regressor=GaussianProcess(**SEEDED)).fit(X, y, X_err=X_err)
     assert (calibrated.predict_distribution(X, X_err=X_err).aleatoric > 0).all()
+
+
+def test_simex_of_a_line_from_the_same_draws(small):
+    """Lines through x + sqrt(lambda) times drawn errors, and the parabola through their means: to rounding."""
+    X, X_err, y, _ = small
+    random, new, factors = np.random.default_rng(7), np.array([-1.0, 0.5, 2.0]), (0.0, 0.5, 1.0, 1.5, 2.0)
+    means, variances = [], []
+    for factor in factors:
+        draws = random.standard_normal((6, *X.shape)) if factor else np.zeros((1, *X.shape))
+        lines = [line_through((X + np.sqrt(factor) * X_err * each)[:, 0], y, new) for each in draws]
+        values, own = (np.array(part) for part in zip(*lines, strict=True))
+        means.append(values.mean(0))
+        variances.append(own.mean(0) - (values.var(0, ddof=1) if factor else 0))
+
+    def at_no_error(values):
+        return np.polyval(np.polyfit(factors, np.array(values), 2), -1)
+
+    model = Simex(n_remeasured=6, random_state=7).fit(X, y, X_err=X_err)
+    p = model.predict_distribution(new[:, None], X_err=0)
+    np.testing.assert_allclose(p.mean, at_no_error(means), rtol=1e-10)
+    np.testing.assert_allclose(p.epistemic**2, np.maximum(at_no_error(variances), 0), rtol=1e-8)
+    slope = np.diff(model.predict([[0.0], [1.0]], X_err=0)).item()
+    slopes = [(each[1] - each[0]) / 1.5 for each in means]
+    assert slope == pytest.approx(at_no_error(slopes), rel=1e-10)
+    assert abs(slope - slopes[0]) > 0.1 * abs(slope)  # what the errors take from the slope
+
+
+def line_through(x, y, new):
+    """The least-squares line at new inputs, and the square of its standard error."""
+    centred = x - x.mean()
+    slope = centred @ y / (centred @ centred)
+    residual = y - y.mean() - slope * centred
+    variance = residual @ residual / (len(x) - 2)
+    return y.mean() + slope * (new - x.mean()), variance * (1 / len(x) + (new - x.mean()) ** 2 / (centred @ centred))
 
 
 def test_simex_of_a_line_is_the_parabola_through_known_slopes(noisy_line):

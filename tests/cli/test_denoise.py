@@ -45,6 +45,15 @@ def test_in_pieces_it_is_the_same(model, run, monkeypatch):
     pd.testing.assert_frame_equal(pd.read_csv("whole.csv"), pd.read_csv("pieces.csv"), rtol=1e-6)
 
 
+def test_formulas_in_cells_are_kept_or_escaped(model, run):
+    pd.read_csv("d.csv").assign(id="=cmd|x").to_csv("formulas.csv", index=False)
+    assert run("denoise", "m.eiv", "formulas.csv", "-o", "kept.csv")[0] == 0
+    assert run("denoise", "m.eiv", "formulas.csv", "-o", "safe.csv", "--escape-formulas")[0] == 0
+    kept, safe = pd.read_csv("kept.csv"), pd.read_csv("safe.csv")
+    assert (set(kept["id"]), set(safe["id"])) == ({"=cmd|x"}, {"'=cmd|x"})
+    pd.testing.assert_frame_equal(safe.drop(columns="id"), kept.drop(columns="id"))
+
+
 def test_missing_labels_and_readings(model, run):
     table = rows()
     table.loc[3, "mass"], table.loc[[50, 78], "length"] = np.nan, np.nan

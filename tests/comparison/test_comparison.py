@@ -15,6 +15,7 @@ from eiv.extras import is_installed
 from eiv.metrics import coverage, crps, rmse
 
 QUICK = {"recipe": "paper", "epochs": 2, "hidden_units": 8, "n_theta": 4}
+INTEGRATED = {"missing": "integrate", "input_prior": "normal"}
 PLANES = ["least_squares", "calibrated_plane", "boosted_trees"]
 
 
@@ -121,8 +122,7 @@ def test_readings_below_a_limit_are_compared_on(table):
 def test_missing_readings_are_for_ours_alone(table):
     X, y, X_err = table
     gaps = X.mask(np.arange(90)[:, None] % [10, 7] == 0)
-    settings = QUICK | {"missing": "integrate", "input_prior": "normal"}
-    found = eiv.compare(gaps, y, X_err, methods=["eiv", "least_squares"], n_folds=2, settings=settings)
+    found = eiv.compare(gaps, y, X_err, methods=["eiv", "least_squares"], n_folds=2, settings=QUICK | INTEGRATED)
     assert found.skipped == {"least_squares": "it takes no missing readings"}
     assert np.isfinite(found.of_rows("eiv", "total")).all()
     assert found.coverage_by_error("eiv") is not None
@@ -272,3 +272,110 @@ def test_the_figure_has_a_line_for_each_method(table):
     left, right = eiv.compare(X, y, X_err, methods=PLANES, n_folds=2).plot().get_axes()
     assert {label.get_text() for label in left.get_yticklabels()} == {METHODS[name].label for name in PLANES}
     assert right.get_xlabel() == "labels inside their 95 % interval"
+
+
+def from_polars(values, names):
+    polars = pytest.importorskip("polars")
+    pytest.importorskip("narwhals")
+    return polars.DataFrame(dict(zip(names, values.T, strict=True)))
+
+
+def from_xarray(values, names):
+    xarray = pytest.importorskip("xarray")
+    return xarray.DataArray(values, dims=("row", "column"), coords={"column": names})
+
+
+def from_pandas(values, names):
+    return pd.DataFrame(values, columns=names)
+
+
+@pytest.fixture
+def unlike_errors():
+    """Two columns whose errors differ tenfold, so that the order of the errors matters: arrays X, y, X_err."""
+    random = np.random.default_rng(0)
+    zeta = random.normal(size=(90, 2))
+    X_err = np.column_stack([random.uniform(0.05, 0.1, 90), random.uniform(0.5, 1.0, 90)])
+    return zeta + X_err * random.normal(size=(90, 2)), zeta @ [1.0, -2.0], X_err
+
+
+def scored(X, y, *args, **more):
+    return eiv.compare(X, y, *args, methods=["calibrated_plane"], n_folds=2, **more).of_rows("calibrated_plane", "crps")
+
+
+@pytest.mark.parametrize("kind", [from_pandas, from_polars, from_xarray])
+def test_errors_go_with_their_columns_by_name(unlike_errors, kind):
+    X, y, X_err = unlike_errors
+    expected, wrong = scored(X, y, X_err), scored(X, y, X_err[:, ::-1])
+    found = scored(kind(X, ["a", "b"]), y, kind(X_err[:, ::-1], ["b", "a"]))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert np.abs(wrong - expected).max() > 0.1  # what the order of the columns would have given
+
+
+def test_errors_of_other_rows_are_refused(table):
+    X, y, X_err = table
+    turned = pd.DataFrame(X_err, columns=["a", "b"]).iloc[::-1]
+    with pytest.raises(ValueError, match="X_err must have the row labels of X, but row 0 is 0 in X and 89 in X_err"):
+        eiv.compare(X, y, turned)
+    with pytest.raises(ValueError, match="y_err must have the row labels of X"):
+        eiv.compare(X, y, X_err, pd.Series(np.full(90, 0.1), index=X.index[::-1]))
+
+
+def test_errors_and_units_that_came_with_the_numbers_are_used(unlike_errors):
+    X, y, X_err = unlike_errors
+    expected = scored(X, y, X_err, np.full(90, 0.1))
+    unumpy = pytest.importorskip("uncertainties.unumpy")
+    np.testing.assert_allclose(scored(unumpy.uarray(X, X_err), unumpy.uarray(y, 0.1)), expected, rtol=1e-9)
+    quantity = pytest.importorskip("pint").UnitRegistry().Quantity
+    units = quantity(X, "m"), quantity(y, "kg"), quantity(100 * X_err, "cm"), quantity(100.0, "g")
+    np.testing.assert_allclose(scored(*units), expected, rtol=1e-9)
+    u, table = pytest.importorskip("astropy.units"), pytest.importorskip("astropy.table")
+    q = table.QTable({"a": X[:, 0] * u.m, "b": X[:, 1] * u.s})
+    q_err = table.QTable({"b": 1000 * X_err[:, 1] * u.ms, "a": 100 * X_err[:, 0] * u.cm})
+    np.testing.assert_allclose(scored(q, y, q_err, 0.1), expected, rtol=1e-9)
+    with pytest.raises(ValueError, match="X_err is in kg, which cannot be converted to m"):
+        scored(X * u.m, y, X_err * u.kg)
+
+
+def test_masked_readings_are_missing_ones(table):
+    X, y, X_err = table
+    mask = np.arange(90)[:, None] % [10, 7] == 0
+    masked = np.ma.array(np.where(mask, -999.0, X), mask=mask)
+    found = eiv.compare(masked, y, X_err, methods=["eiv", "least_squares"], n_folds=2, settings=QUICK | INTEGRATED)
+    assert found.skipped == {"least_squares": "it takes no missing readings"}
+    gaps = eiv.compare(masked.filled(np.nan), y, X_err, methods=["eiv"], n_folds=2, settings=QUICK | INTEGRATED)
+    np.testing.assert_array_equal(found.of_rows("eiv", "total"), gaps.of_rows("eiv", "total"))
+    with pytest.raises(ValueError, match=r"No method could be run\. eiv: Input X contains NaN.*missing='integrate'"):
+        eiv.compare(masked, y, X_err, methods=["eiv"], n_folds=2, settings=QUICK)
+    with pytest.raises(ValueError, match="X_err must hold a value everywhere, but 22 of its 180 values are masked"):
+        eiv.compare(X, y, np.ma.array(X_err, mask=mask))
+
+
+@pytest.mark.parametrize("method", ["eiv", "calibrated_plane"])
+def test_columns_of_the_table_hold_errors(table, method):
+    X, y, X_err = table
+    columns, errors = X.assign(a_err=X_err[:, 0]), np.column_stack([X_err[:, 0], np.full(90, 0.2)])
+    settings = {"methods": [method], "n_folds": 2, "settings": QUICK}
+    found = eiv.compare(columns[["a_err", "a", "b"]], y, x_err={"a": "a_err", "b": 0.2}, **settings)
+    expected = eiv.compare(X, y, errors, **settings)
+    np.testing.assert_array_equal(found.of_rows(method, "total"), expected.of_rows(method, "total"))
+    assert found.task.X.shape == (90, 2)
+    assert found.coverage_by_error(method) is not None
+    with pytest.raises(ValueError, match=r"'a_err' is not an error; .* A column of X that holds errors is named"):
+        eiv.compare(columns, y, {"a": "a_err"})
+    with pytest.raises(ValueError, match="x_err must be errors of a known size, got EstimatedError"):
+        eiv.compare(X, y, x_err=eiv.estimated(0.1, dof=4))
+
+
+def test_seeds_and_methods_that_are_none(table):
+    X, y, X_err = table
+    with pytest.raises(ValueError, match=r"methods must name one of 'eiv', .*'noisy_input_gp' at least, got \[\]"):
+        eiv.compare(X, y, X_err, methods=[])
+    with pytest.raises(ValueError, match=r"random_state must be None, a whole number or a numpy\.random\.RandomState"):
+        eiv.compare(X, y, X_err, random_state=np.random.default_rng(0))
+    found = [
+        eiv.compare(X, y, X_err, methods=["least_squares"], random_state=np.random.RandomState(0)).of_rows(
+            "least_squares", "mean"
+        )
+        for _ in range(2)
+    ]
+    np.testing.assert_array_equal(*found)

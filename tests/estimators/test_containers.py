@@ -47,7 +47,14 @@ def tensor(values, names=NAMES):
     return torch.tensor(values, requires_grad=True)
 
 
-KINDS = [from_polars, lazy, from_arrow, nullable, tensor]
+def from_xarray(values, names=NAMES):
+    xarray = pytest.importorskip("xarray")
+    if values.ndim == 1:
+        return xarray.DataArray(values)
+    return xarray.DataArray(values, dims=("row", "column"), coords={"column": names})
+
+
+KINDS = [from_polars, lazy, from_arrow, nullable, tensor, from_xarray]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -78,6 +85,21 @@ def test_splits_and_classes_take_any_container(rows, kind):
         (split,) = fit_splits(EiVRegressor(**FAST), kind(X), kind(y), [range(20)], X_err=kind(errors))
         (same,) = fit_splits(EiVRegressor(**FAST), X, y, [range(20)], X_err=errors)
         np.testing.assert_allclose(split.predict(kind(X), X_err=0.1), same.predict(X, X_err=0.1), rtol=1e-9)
+
+
+def test_arrays_of_xarray_are_matched_by_their_rows(rows):
+    xarray, (X, y, errors, _) = pytest.importorskip("xarray"), rows
+    plain = EiVRegressor(**FAST).fit(X, y, X_err=errors)
+    without = xarray.DataArray(X)
+    np.testing.assert_array_equal(plain.predict(without, X_err=0.1), plain.predict(X, X_err=0.1))
+    labelled = from_xarray(X).assign_coords(row=np.arange(30) + 100)
+    own = from_xarray(errors).assign_coords(row=labelled.row)
+    model = EiVRegressor(**FAST).fit(labelled, y, X_err=own)
+    np.testing.assert_allclose(model.predict(labelled, X_err=0.1), plain.predict(X, X_err=0.1), rtol=1e-9)
+    with pytest.raises(ValueError, match="X_err must have the row labels of X, but row 0 is 100 in X and 129 in X_err"):
+        model.predict(labelled, X_err=own[::-1])
+    with pytest.raises(TypeError, match="X must be an array or a table, got the Dataset of xarray: give it as a"):
+        model.predict(labelled.to_dataset("column"))
 
 
 @pytest.mark.skipif(not is_installed("polars"), reason="needs polars")

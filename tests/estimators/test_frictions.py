@@ -95,8 +95,37 @@ def test_masked_values_are_refused_and_others_taken(line):
         EiVClassifier(0.1, **FAST).fit(X, np.ma.array(y > 0, mask=mask))
     with pytest.raises(ValueError, match="X must hold a value everywhere, but 1 of its 40"):
         model.fit(X, y).predict(np.ma.array(X, mask=mask[:, None]))
+    with pytest.raises(ValueError, match="are masked: missing='integrate', an argument of the estimator, takes such a"):
+        model.predict(np.ma.array(X, mask=mask[:, None]))
     unmasked = EiVRegressor(0.1, **FAST).fit(np.ma.array(X), np.ma.array(y)).predict(np.ma.array(X))
     np.testing.assert_array_equal(unmasked, model.predict(X))
+
+
+@pytest.mark.parametrize("kind", ["numpy", "astropy", "pint", "table"])
+def test_masked_readings_are_missing_ones_where_these_are_integrated_over(line, kind):
+    X, y = line
+    mask = np.arange(40)[:, None] == 3
+    wild, gaps = np.ma.array(np.where(mask, -999.0, X), mask=mask), np.where(mask, np.nan, X)
+    if kind == "astropy":
+        masked = pytest.importorskip("astropy.utils.masked").Masked(wild.data, mask) * pytest.importorskip(
+            "astropy.units"
+        ).Unit("m")
+    elif kind == "pint":
+        masked = pytest.importorskip("pint").UnitRegistry().Quantity(wild, "m")
+    elif kind == "table":
+        table = pytest.importorskip("astropy.table")
+        masked = table.Table({"a": table.MaskedColumn(wild.data[:, 0], mask=mask[:, 0])})
+    else:
+        masked = wild
+    settings = FAST | {"missing": "integrate", "input_prior": "normal"}
+    found, expected = EiVRegressor(0.1, **settings).fit(masked, y), EiVRegressor(0.1, **settings).fit(gaps, y)
+    np.testing.assert_array_equal(found.predict(masked), expected.predict(gaps))
+    classes = EiVClassifier(0.1, **settings).fit(masked, y > 0).predict_proba(masked)
+    np.testing.assert_array_equal(classes, EiVClassifier(0.1, **settings).fit(gaps, y > 0).predict_proba(gaps))
+    with pytest.raises(ValueError, match=r"^X(: column 'a')? must hold a value everywhere, but 1 of its 40 values are"):
+        EiVRegressor(0.1, **FAST).fit(masked, y)
+    with pytest.raises(ValueError, match=r"^X_err must hold a value everywhere"):
+        EiVRegressor(**settings).fit(gaps, y, X_err=np.ma.array(np.full((40, 1), 0.1), mask=mask))
 
 
 def test_views_that_run_backwards_are_taken(line):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -28,6 +29,37 @@ def table():
 @parametrize_with_checks([ErrorScaler()])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
+
+
+def test_tables_of_astropy_become_those_of_pandas(table):
+    u, astropy, (X, _) = pytest.importorskip("astropy.units"), pytest.importorskip("astropy.table"), table
+    units = {"a": u.m, "b": u.s, "a_err": u.m}
+    q = astropy.QTable({name: X[name].to_numpy() * unit for name, unit in units.items()})
+    other = astropy.QTable({"a": q["a"].to(u.km), "b": q["b"].to(u.ms), "a_err": q["a_err"].to(u.cm)})
+    scaler, expected = ErrorScaler({"a": "a_err"}).fit(other), ErrorScaler({"a": "a_err"}).fit(X)
+    np.testing.assert_allclose(scaler.mean_, expected.mean_ / [1000, 0.001, 1])
+    for rows in (q, other):
+        pd.testing.assert_frame_equal(scaler.transform(rows), expected.transform(X))
+    with pytest.raises(ValueError, match="X: column 'b' is in m, which cannot be converted to ms"):
+        scaler.transform(astropy.QTable({"a": q["a"], "b": q["a"], "a_err": q["a_err"]}))
+
+
+def test_rows_of_a_scaled_table_of_astropy_are_cross_validated(table):
+    """scikit-learn itself cannot take rows of a QTable."""
+    u, astropy, (X, y) = pytest.importorskip("astropy.units"), pytest.importorskip("astropy.table"), table
+    q = astropy.QTable({"a": X["a"].to_numpy() * u.m, "a_err": 100 * X["a_err"].to_numpy() * u.cm})
+    model = EiVRegressor({"a": "a_err"}, **FAST)
+    found = cross_val_predict(model, ErrorScaler({"a": "a_err"}).fit_transform(q), y, cv=3)
+    expected = cross_val_predict(model, ErrorScaler({"a": "a_err"}).fit_transform(X[["a", "a_err"]]), y, cv=3)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_errors_in_the_cells_are_refused(table):
+    unumpy, (X, _) = pytest.importorskip("uncertainties.unumpy"), table
+    carrying = unumpy.uarray(X[["a"]].to_numpy(), X[["a_err"]].to_numpy())
+    for call in (ErrorScaler().fit, ErrorScaler().fit(X[["a"]].to_numpy()).transform):
+        with pytest.raises(ValueError, match="X carries errors of its own, which a scaled table cannot hold"):
+            call(carrying)
 
 
 def test_errors_are_divided_by_what_their_feature_is(table):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self, overload
 
 import numpy as np
@@ -15,10 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from eiv import validation as v
 from eiv.engine import memory
 from eiv.estimators.base import named
-from eiv.inputs.columns import ErrorColumns
+from eiv.estimators.carried import inputs_at_fit, inputs_at_predict, labels_of, stated_at_fit
 from eiv.inputs.stated import stated_errors
-from eiv.io.arrays import plain
+from eiv.io.measured import errors_in_units
 from eiv.likelihoods import NormalLabels
+from eiv.model import Names
 from eiv.prediction import Prediction
 
 __all__ = ["Answer", "Baseline", "Rows"]
@@ -92,6 +94,7 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _takes_errors: ClassVar[bool] = True  # whether predictions depend on the errors of X
+    _names: Names
     x_err: Any
 
     @abstractmethod
@@ -116,7 +119,8 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         """
         v.check_same_labels(X, X_err=X_err, y_err=y_err)
-        X, y, y_err = plain("X", X), plain("y", y), plain("y_err", y_err)
+        X, X_err, units = inputs_at_fit(X, X_err, self.x_err)
+        y, y_err, output_units = labels_of(y, y_err)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
         v.check_numeric("y", y)
@@ -124,19 +128,15 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         labels = np.asarray(labels, dtype=np.float64)
         if np.ptp(labels) == 0:
             raise ValueError("y is constant: there is nothing to fit.")
-        names, given = getattr(self, "feature_names_in_", None), self.x_err
-        self._features = None if names is None else tuple(map(str, names))
-        self._columns = ErrorColumns.of(self.x_err, names)
-        if self._columns is not None:
-            (x, given), self._features = self._columns.split(x), self._columns.features
-        v.check_spread("X", x, self._features)
+        columns = getattr(self, "feature_names_in_", None)
+        x, name, given, by_row, names = stated_at_fit(x, X_err, self.x_err, columns, units)
+        self._names = replace(names, output_units=output_units)
+        v.check_spread("X", x, names.features)
         v.check_spread("y", labels[:, None], None)
         known = np.zeros(len(labels)) if y_err is None else v.check_y_err(y_err, (len(labels), 1))[:, 0]
         self._spread, self._y_err_median = x.std(0), v.median_above_zero(known[:, None])
-        name, given = ("x_err", 0.0 if given is None else given) if X_err is None else ("X_err", X_err)
-        by_row = X_err is not None or self._columns is not None
-        errors = stated_errors(name, given, x, self._features, by_row=by_row)
-        self.x_err_ = errors[0] if len(errors) == 1 and self._columns is None else None
+        errors = stated_errors(name, given, x, names.features, by_row=by_row)
+        self.x_err_ = errors[0] if len(errors) == 1 and names.error_columns is None else None
         self._fit(Rows(x, errors, labels, known))
         return self
 
@@ -154,11 +154,13 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         v.check_same_labels(X, X_err=X_err, y_err=y_err)
-        X, y_err = plain("X", X), plain("y_err", y_err)
+        names = self._names
+        X, X_err = inputs_at_predict(X, X_err, names, self.n_features_in_)
+        y_err = None if y_err is None else errors_in_units("y_err", y_err, names.output_units, None)
         v.check_numeric("X", X)
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         x: Array = named(X, None, validate_data, self, X, dtype=np.float64, reset=False)
-        x, in_columns = (x, None) if self._columns is None else self._columns.split(x)
+        x, in_columns = (x, None) if names.error_columns is None else names.error_columns.split(x)
         errors = self._errors_at_predict(x, in_columns if X_err is None else X_err)
         mean, epistemic, aleatoric = self._answer(x, errors)
         known = 0.0 if y_err is None else v.check_y_err(y_err, (len(x), 1))[:, 0]
@@ -170,7 +172,7 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             noise=noise,
             draws=_draws(mean, np.hypot(epistemic, aleatoric)),
             index=index,
-            feature_names=self._features,
+            feature_names=names.features,
             y_err_of_fit=self._y_err_median if y_err is None and self._y_err_median.any() else None,
             labels=NormalLabels(noise),
         )
@@ -209,11 +211,13 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         from sklearn.metrics import r2_score  # noqa: PLC0415  (slow to import)
 
-        return float(r2_score(y, self.predict(X, X_err=X_err), sample_weight=sample_weight))
+        check_is_fitted(self)
+        labels = labels_of(y, None, self._names.output_units).y
+        return float(r2_score(labels, self.predict(X, X_err=X_err), sample_weight=sample_weight))
 
     def _errors_at_predict(self, x: Array, X_err: Any) -> Array:
         if X_err is not None:
-            return stated_errors("X_err", X_err, x, self._features, spread=self._spread, by_row=True)
+            return stated_errors("X_err", X_err, x, self._names.features, spread=self._spread, by_row=True)
         if self.x_err_ is None and self._takes_errors:
             raise ValueError(
                 "X_err is needed: the method was fitted with an error for each row, so the errors of new rows have to "

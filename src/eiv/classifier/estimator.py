@@ -17,7 +17,7 @@ from eiv import validation as v
 from eiv.classifier.labels import check_labels, check_seen, one_column_per_class
 from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
-from eiv.estimators.base import above_zero, counting, named, spec_of, whole_fit
+from eiv.estimators.base import above_zero, counting, masked_readings, named, spec_of, whole_fit
 from eiv.estimators.carried import inputs_at_fit
 from eiv.estimators.population import Population, for_population, warn_of_unlike
 from eiv.estimators.sentences import with_sentences
@@ -301,7 +301,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         self._check_arguments()
         self.__dict__.pop("model_", None)
         v.check_same_labels(X, X_err=X_err)
-        X, X_err, units = inputs_at_fit(X, X_err, self.x_err)
+        X, X_err, units = inputs_at_fit(X, X_err, self.x_err, masked=masked_readings(self.missing))
         y = plain("y", y)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)

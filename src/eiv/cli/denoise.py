@@ -17,6 +17,7 @@ from eiv.cli.shared import (
     Decimal,
     ErrorOfLabels,
     ErrorsOfRows,
+    EscapeFormulas,
     LabelsOfRows,
     Level,
     ModelFile,
@@ -57,6 +58,7 @@ def denoise(  # noqa: PLR0913  (a command)
     ] = False,
     separator: Separator = None,
     decimal: Decimal = None,
+    escape_formulas: EscapeFormulas = False,
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it exists.")] = False,
 ) -> None:
     """Find the true values behind noisy readings, each with its uncertainty.
@@ -91,7 +93,8 @@ def denoise(  # noqa: PLR0913  (a command)
                 f"{data} has a column {prefix + clash[0]!r} already; use --prefix to give the new columns other names."
             )
         started, found = time.perf_counter(), Counts()
-        with TableWriter(out, source.text_format) as writer, counting("denoising") as count:
+        writing = TableWriter(out, source.text_format, escape_formulas=escape_formulas)
+        with writing as writer, counting("denoising") as count:
             for rows, columns, counts in denoiser.tables(count):
                 known = table.numbers(rows) if writer.is_parquet else {}
                 writer.write(with_columns(rows.cells, known | {prefix + name: columns[name] for name in columns}))

@@ -14,6 +14,7 @@ from eiv.cli.shared import (
     Decimal,
     ErrorOfLabels,
     ErrorsOfRows,
+    EscapeFormulas,
     Level,
     ModelFile,
     Prefix,
@@ -49,14 +50,7 @@ def predict(  # noqa: PLR0913  (a command)
     ] = False,
     separator: Separator = None,
     decimal: Decimal = None,
-    escape_formulas: Annotated[
-        bool,
-        typer.Option(
-            "--escape-formulas",
-            help="Put an apostrophe before texts of a CSV that begin with =, +, -, @, a tab or a carriage return, so "
-            "that no spreadsheet runs them as formulas; numbers stay as they are.",
-        ),
-    ] = False,
+    escape_formulas: EscapeFormulas = False,
     backend: Annotated[
         str | None,
         typer.Option(

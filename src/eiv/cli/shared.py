@@ -16,6 +16,14 @@ TableOut = Annotated[
 Separator = Annotated[str | None, typer.Option(help="Separator of the cells of a CSV; found if not given.")]
 Decimal = Annotated[str | None, typer.Option(help="Decimal sign of a CSV, . or ,; found if not given.")]
 Prefix = Annotated[str, typer.Option(help="A prefix for the names of the new columns.")]
+EscapeFormulas = Annotated[
+    bool,
+    typer.Option(
+        "--escape-formulas",
+        help="Put an apostrophe before texts of a CSV that begin with =, +, -, @, a tab or a carriage return, so that "
+        "no spreadsheet runs them as formulas; numbers stay as they are.",
+    ),
+]
 
 # What a model learns from
 Target = Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")]

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, KFold
 
 from eiv.comparison.methods import METHODS
+from eiv.estimators.base import named
+from eiv.estimators.carried import inputs_at_fit, labels_of, stated_at_fit
 from eiv.inputs.errors import standard_deviations
 from eiv.inputs.mixed import Errors, MixedErrors
 from eiv.inputs.sizes import EstimatedError
 from eiv.inputs.stated import Readings
 from eiv.training import TrainingDivergedError
-from eiv.validation import check, check_same_rows, check_y_err, integer
+from eiv.validation import check, check_numeric, check_same_labels, check_same_rows, check_y_err, integer
 
 __all__ = ["Fold", "Task", "run_fold"]
 
@@ -59,23 +61,31 @@ class Task:
         *,
         X_err: Any = None,
         y_err: Any = None,
+        x_err: Any = None,
         groups: Any = None,
         n_folds: int = 5,
-        seed: int = 0,
+        seed: int | None = 0,
     ) -> Task:
-        """Check a table, and make folds of its rows; rows of a group are in one fold."""
-        table = X if hasattr(X, "iloc") else np.asarray(X, dtype=float)
-        labels = np.asarray(y, dtype=float)
-        if table.ndim != 2 or labels.ndim != 1:
-            raise ValueError(f"X must have two axes and y one, got shapes {table.shape} and {labels.shape}.")
-        check_same_rows(X=table, y=labels)
-        names = [str(name) for name in table.columns] if hasattr(table, "columns") else None
-        x = np.asarray(table, dtype=float)
-        if isinstance(X_err, EstimatedError):
-            raise ValueError(f"X_err must be errors of a known size, got {X_err}.")
-        readings = Readings.of("X_err", 0.0 if X_err is None else X_err, x, names, by_row=True)
-        if readings.x is not x:  # below a limit of detection
-            table = readings.x if names is None else _like(table, readings.x)
+        """Check a table, and make folds of its rows; rows of a group are in one fold.
+
+        Errors, names and units go together as in `EiVRegressor(x_err).fit(X, y, X_err, y_err)`.
+        """
+        check_same_labels(X, X_err=X_err, y_err=y_err)
+        for name, given in (("X_err", X_err), ("x_err", x_err)):
+            if isinstance(given, EstimatedError):
+                raise ValueError(f"{name} must be errors of a known size, got {given}.")
+        X, X_err, units = inputs_at_fit(X, X_err, x_err, masked=None)
+        y, y_err, _ = labels_of(y, y_err)
+        check_numeric("X", X)
+        check_numeric("y", y)
+        columns = X.columns if hasattr(X, "columns") else None
+        values, labels = (named(X, y, np.asarray, each, dtype=float) for each in (X, y))
+        if values.ndim != 2 or labels.ndim != 1:
+            raise ValueError(f"X must have two axes and y one, got shapes {values.shape} and {labels.shape}.")
+        check_same_rows(X=values, y=labels)
+        x, name, given, by_row, names = stated_at_fit(values, X_err, x_err, columns, units)
+        readings = Readings.of(name, given, x, names.features, by_row=by_row)
+        table = readings.x if columns is None else _table(readings.x, X.index, names.features)
         known = None if y_err is None else check_y_err(y_err, (len(labels), 1))[:, 0]
         of_rows = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
         n_units = len(labels) if of_rows is None else int(of_rows.max()) + 1
@@ -152,7 +162,9 @@ class Fold:
     notes: tuple[str, ...] = ()
 
 
-def run_fold(method: str, task: Task, fold: int, *, seed: int = 0, settings: Mapping[str, Any] | None = None) -> Fold:
+def run_fold(
+    method: str, task: Task, fold: int, *, seed: int | None = 0, settings: Mapping[str, Any] | None = None
+) -> Fold:
     """Fit a method to all rows but those of a fold, and predict these.
 
     Args:
@@ -190,8 +202,8 @@ def run_fold(method: str, task: Task, fold: int, *, seed: int = 0, settings: Map
     return Fold(test, p.mean, p.total, low, high, seconds, notes=tuple(notes.values()))
 
 
-def _like(table: Any, values: Array) -> Any:
-    """Other values in a pandas table with the same labels."""
+def _table(values: Array, index: Any, columns: Any) -> Any:
+    """Values as a pandas table."""
     import pandas as pd  # noqa: PLC0415  (slow to import)
 
-    return pd.DataFrame(values, table.index, table.columns)
+    return pd.DataFrame(values, index, columns)

@@ -45,7 +45,7 @@ class Method:
     """
 
     label: str
-    make: Callable[[int, Mapping[str, Any]], Any]
+    make: Callable[[int | None, Mapping[str, Any]], Any]
     gives_f: bool = False
     package: str | None = None
     extra: str = ""
@@ -118,6 +118,8 @@ def chosen_methods(
 
     """
     names = tuple(METHODS) if methods is None else tuple(dict.fromkeys(methods))
+    if not names:
+        raise ValueError(f"methods must name one of {', '.join(map(repr, METHODS))} at least, got {methods!r}.")
     check_among("methods", names, METHODS)
     refused = {name: METHODS[name].refusal(n_features, has_y_err, has_gaps) for name in names}
     runs = tuple(name for name in names if not refused[name])

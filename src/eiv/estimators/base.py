@@ -16,15 +16,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from eiv import validation as v
 from eiv.engine.ambient import own_defaults
 from eiv.engine.products import check_precision
-from eiv.estimators.carried import inputs_at_predict
+from eiv.estimators.carried import inputs_at_predict, stated_at_fit
 from eiv.estimators.population import Population, for_population
 from eiv.inputs import EstimatedError, FlatPrior, InputPrior, LearnedSizes, RelativeError, SizePrior
-from eiv.inputs.columns import ErrorColumns
 from eiv.inputs.errors import standard_deviations, times
 from eiv.inputs.mixed import Errors, MixedErrors
 from eiv.inputs.plausible import check_plausible, warn_of_scaled
 from eiv.inputs.rounding import warn_of_rounding
-from eiv.inputs.stated import Readings, refuse_for_berkson
+from eiv.inputs.stated import MISSING_HINT, Readings, refuse_for_berkson
 from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
 from eiv.model import FittedModel, Names
@@ -294,16 +293,11 @@ class EiVEstimator(BaseEstimator, Arguments):  # type: ignore[misc]
         `table` and `units` have columns that hold errors, too. Whether errors are plausible is checked once, on the
         whole table.
         """
-        names = getattr(self, "feature_names_in_", None)
         size_of, x_err = self.x_err if X_err is None else X_err, _known(self.x_err)
         X_err = _known(X_err)
-        x, features = table, None if names is None else tuple(map(str, names))
-        name, given = ("x_err", 0.0 if x_err is None else x_err) if X_err is None else ("X_err", X_err)
-        columns = ErrorColumns.of(x_err, names)
-        if columns is not None:
-            (x, in_columns), features = columns.split(table), columns.features
-            given = in_columns if X_err is None else X_err
-        counted, by_row = counting(weights), X_err is not None or columns is not None
+        columns = getattr(self, "feature_names_in_", None)
+        x, name, given, by_row, names = stated_at_fit(table, X_err, x_err, columns, units)
+        features, counted = names.features, counting(weights)
         _refuse_empty(x[counted], features)
         if self.error_model == "berkson":
             refuse_for_berkson(name, given)
@@ -316,13 +310,10 @@ class EiVEstimator(BaseEstimator, Arguments):  # type: ignore[misc]
             name, taken = self._taken(name, found.errors, size_prior)
             classical = self.error_model == "classical"
             check_plausible(name, found.x, taken, features, classical=classical, constant_left_out=self.standardise)
-            stated = X_err if X_err is not None or columns is not None else x_err
+            stated = X_err if X_err is not None or names.error_columns is not None else x_err
             if self.standardise and stated is not None and not isinstance(stated, RelativeError):
                 warn_of_scaled(name, found.x, standard_deviations(found.errors), features)
-        if units is not None and columns is not None:
-            units = [unit for name, unit in zip(columns.columns, units, strict=True) if name in columns.features]
-        own = Names(features, error_columns=columns, units=None if units is None else tuple(units))
-        return found, own, size_prior
+        return found, names, size_prior
 
     def _size_prior(self, stated: Any, n_features: int, features: Sequence[str] | None) -> SizePrior | None:
         """What is believed of the size of the errors where that is to be learned; else None."""
@@ -337,13 +328,13 @@ class EiVEstimator(BaseEstimator, Arguments):  # type: ignore[misc]
     def _check_rows(self, X: Any, X_err: Any) -> tuple[Array, Errors, Any]:
         """New rows, their errors, and their labels."""
         v.check_same_labels(X, X_err=X_err)
-        X, X_err = inputs_at_predict(X, X_err, self.model_.names, self.n_features_in_)
+        names, masked = self.model_.names, masked_readings(self.model_.settings.missing)
+        X, X_err = inputs_at_predict(X, X_err, names, self.n_features_in_, masked=masked)
         v.check_numeric("X", X)
         index = getattr(X, "index", None) if hasattr(X, "columns") else None
         x: Array = named(X, None, validate_data, self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
-        columns = self.model_.names.error_columns
-        if columns is not None:
-            x, in_columns = columns.split(x)
+        if names.error_columns is not None:
+            x, in_columns = names.error_columns.split(x)
             X_err = in_columns if X_err is None else X_err
         found = self.model_.readings(x, X_err)
         return found.x, found.errors, index
@@ -439,6 +430,11 @@ def _known(errors: Any) -> Any:
             "is known."
         )
     return errors.error if isinstance(errors, EstimatedError) else errors
+
+
+def masked_readings(missing: str | None) -> str | None:
+    """What a refusal of masked readings advises; None where they count as missing and are integrated over."""
+    return None if missing == "integrate" else MISSING_HINT
 
 
 def counting(weights: Array | None) -> NDArray[np.intp] | slice:

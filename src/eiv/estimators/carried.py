@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eiv.inputs.columns import ErrorColumns
 from eiv.io.measured import Measured, errors_in_units, measured
 from eiv.model import Names
+from eiv.validation import LEAVE_OUT
+
+Array = NDArray[np.float64]
 
 
 class Inputs(NamedTuple):
@@ -18,14 +24,17 @@ class Inputs(NamedTuple):
     units: tuple[str | None, ...] | None
 
 
-def inputs_at_fit(X: Any, X_err: Any, x_err: Any) -> Inputs:
-    """The inputs of a fit; columns that hold errors, by `x_err`, are brought to the units of their features."""
+def inputs_at_fit(X: Any, X_err: Any, x_err: Any, *, masked: str | None = LEAVE_OUT) -> Inputs:
+    """The inputs of a fit; columns that hold errors, by `x_err`, are brought to the units of their features.
+
+    Masked values of X are refused in the words of `masked`; where that is None they become NaN.
+    """
     if any(measured("x_err", error).units for error in (x_err.values() if isinstance(x_err, Mapping) else [x_err])):
         raise ValueError(
             "x_err must be plain numbers, in the units of X; errors with units go to fit(X, y, X_err=...), or are "
             "columns of X."
         )
-    found = measured("X", X)
+    found = measured("X", X, masked)
     units, names = found.unit_names, _names_of(found)
     if X_err is not None:
         features, targets = names, units
@@ -44,9 +53,47 @@ def inputs_at_fit(X: Any, X_err: Any, x_err: Any) -> Inputs:
     return Inputs(found.in_units("X", wanted, are_errors).values, X_err, wanted)
 
 
-def inputs_at_predict(X: Any, X_err: Any, names: Names, n_columns: int) -> tuple[Any, Any]:
-    """X and its errors as plain numbers in the units of the fit."""
-    found = measured("X", X)
+class StatedInputs(NamedTuple):
+    """The features of a fit, and what is stated of their errors.
+
+    Attributes:
+        x: `rows x n_x`, without the columns that hold errors.
+        name: of the argument that states the errors, for messages.
+        given: the errors, in any form.
+        by_row: whether they may differ from row to row.
+        names: of the columns, and their units.
+
+    """
+
+    x: Array
+    name: str
+    given: Any
+    by_row: bool
+    names: Names
+
+
+def stated_at_fit(
+    table: Array, X_err: Any, x_err: Any, columns: Sequence[Any] | None, units: Sequence[str | None] | None
+) -> StatedInputs:
+    """The features among the `columns` of a table, and their errors: those of `X_err`, else those of `x_err`."""
+    name, given = ("x_err", 0.0 if x_err is None else x_err) if X_err is None else ("X_err", X_err)
+    own = ErrorColumns.of(x_err, columns)
+    if own is None:
+        features = None if columns is None else tuple(map(str, columns))
+        names = Names(features, units=None if units is None else tuple(units))
+        return StatedInputs(table, name, given, X_err is not None, names)
+    x, in_columns = own.split(table)
+    if units is not None:
+        units = tuple(unit for column, unit in zip(own.columns, units, strict=True) if column in own.features)
+    names = Names(own.features, error_columns=own, units=units)
+    return StatedInputs(x, name, in_columns if X_err is None else X_err, True, names)
+
+
+def inputs_at_predict(
+    X: Any, X_err: Any, names: Names, n_columns: int, *, masked: str | None = LEAVE_OUT
+) -> tuple[Any, Any]:
+    """X and its errors as plain numbers in the units of the fit; masked values as `inputs_at_fit` takes them."""
+    found = measured("X", X, masked)
     if X_err is not None:
         X_err = errors_in_units("X_err", X_err, names.units, names.features)
     if names.units is None or names.error_columns is None:

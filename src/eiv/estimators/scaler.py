@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from eiv import validation as v
+from eiv.estimators.carried import inputs_at_fit, inputs_at_predict, stated_at_fit
 from eiv.inputs.columns import ErrorColumns
 from eiv.scaling import Scaler
 
@@ -27,6 +28,9 @@ class ErrorScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
     For pipelines where another step needs standardised columns. The estimators of eiv need none: they standardise X, y
     and their errors themselves. `sklearn.preprocessing.StandardScaler` would leave errors in the units of before, or
     scale columns that hold errors as if they were features.
+
+    A table of astropy becomes one of pandas, which all of scikit-learn takes; its units are converted to those of the
+    fit, and those of errors to those of their features, first.
 
     Args:
         x_err: which columns of X hold the errors of which others, such as `{"a": "a_err"}`; None where none does.
@@ -61,9 +65,12 @@ class ErrorScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
             The fitted scaler.
 
         """
+        X, X_err, units = inputs_at_fit(X, None, self.x_err)
+        _refuse_carried(X_err)
         v.check_numeric("X", X)
         table: Array = validate_data(self, X, dtype=np.float64)
         names = getattr(self, "feature_names_in_", None)
+        self._names = stated_at_fit(table, None, self.x_err, names, units).names
         holding = self._holding(names)
         v.check_spread("X", table, names)
         found = Scaler.fit(table)
@@ -116,9 +123,19 @@ class ErrorScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # typ
 
     def _table(self, X: Any, change: Any) -> Any:
         check_is_fitted(self, "scale_")
+        X, X_err = inputs_at_predict(X, None, self._names, self.n_features_in_)
+        _refuse_carried(X_err)
         found = change(validate_data(self, X, dtype=np.float64, reset=False))
         if not hasattr(X, "columns"):
             return found
         import pandas as pd  # noqa: PLC0415
 
         return pd.DataFrame(found, index=getattr(X, "index", None), columns=list(X.columns))
+
+
+def _refuse_carried(X_err: Any) -> None:
+    """Raise a ValueError where X came with errors in its cells, which the result could not hold."""
+    if X_err is not None:
+        raise ValueError(
+            "X carries errors of its own, which a scaled table cannot hold: give them as columns of X, named by x_err."
+        )

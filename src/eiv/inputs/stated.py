@@ -236,7 +236,10 @@ def _law(where: str, given: Any, spread: float) -> ErrorLaw:
     except ValueError as error:
         raise ValueError(f"{where}: {error}.") from error
     if stated is None:
-        raise ValueError(f"{where}: {given!r} is not an error; these are: {FORMS}.")
+        raise ValueError(
+            f"{where}: {given!r} is not an error; these are: {FORMS}. A column of X that holds errors is named in "
+            "x_err, by a mapping such as {'a': 'a_err'}."
+        )
     return _stated_law(stated, spread)
 
 

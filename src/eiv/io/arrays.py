@@ -14,8 +14,8 @@ _KNOWN = ("numpy", "pandas", "scipy", "builtins")  # what scikit-learn and the c
 def plain(name: str, values: Any) -> Any:
     """The same numbers as a NumPy array, a pandas table or a pandas Series.
 
-    Tensors of torch, tables that narwhals knows (polars, pyarrow, modin and others) and nullable columns of pandas are
-    converted. Everything else is returned as it is.
+    Tensors of torch, tables that narwhals knows (polars, pyarrow, modin and others), arrays of xarray, whose
+    coordinates become labels, and nullable columns of pandas are converted. Everything else is returned as it is.
 
     Args:
         name: of the argument, for messages.
@@ -35,6 +35,8 @@ def plain(name: str, values: Any) -> Any:
         return values.detach().cpu().numpy()
     if package == "pandas":
         return _without_nullable(values)
+    if package == "xarray":
+        return _array_of_xarray(name, values)
     if package not in _KNOWN and any(hasattr(type(values), part) for part in ("columns", "__arrow_c_stream__")):
         return _table(name, values)
     return values
@@ -51,6 +53,17 @@ def _without_nullable(values: Any) -> Any:
         return values.astype(float) if is_nullable(values.dtype) else values
     nullable = [column for column, kind in getattr(values, "dtypes", {}).items() if is_nullable(kind)]
     return values.astype(dict.fromkeys(nullable, float)) if nullable else values
+
+
+def _array_of_xarray(name: str, values: Any) -> Any:
+    """An array whose axes may have labels; they are kept where its columns, or those of a single one its rows, do."""
+    if not hasattr(values, "to_numpy"):
+        raise TypeError(
+            f"{name} must be an array or a table, got the {type(values).__name__} of xarray: give it as a table, with "
+            ".to_dataframe()."
+        )
+    labelled = values.ndim in (1, 2) and values.dims[-1] in values.indexes
+    return values.to_pandas() if labelled else values.to_numpy()
 
 
 def _table(name: str, values: Any) -> Any:

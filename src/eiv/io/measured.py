@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eiv.io.arrays import plain
-from eiv.validation import check_unmasked
+from eiv.validation import LEAVE_OUT, check_unmasked
 
 __all__ = ["Measured", "Unit", "errors_in_units", "measured"]
 
@@ -99,11 +99,12 @@ class Measured:
         return Measured(values, errors, units)
 
 
-def measured(name: str, values: Any) -> Measured:
+def measured(name: str, values: Any, masked: str | None = LEAVE_OUT) -> Measured:
     """What an array or a table carries.
 
     Args:
         name: of the argument, for messages.
+        masked: what to do about masked values, for the message that refuses them; None where they become NaN.
         values: an array or table of numbers; of `ufloat`s, also in columns of a pandas table; a quantity of pint or
             astropy; or a Table or QTable of astropy. Others are made plain (`eiv.io.arrays.plain`).
 
@@ -117,15 +118,16 @@ def measured(name: str, values: Any) -> Measured:
     """
     package = type(values).__module__.partition(".")[0]
     if package == "pint" and hasattr(values, "magnitude"):
-        inner = measured(name, values.magnitude)
+        inner = measured(name, values.magnitude, masked)
         kind, units = type(values), values.units
         unit = Unit(f"{units:~}", lambda numbers, to: kind(numbers, units).to(to).magnitude)
         return Measured(inner.values, inner.errors, (unit,) * _n_columns(inner.values))
     if package == "astropy" and hasattr(values, "colnames"):
-        return _astropy_table(name, values)
+        return _astropy_table(name, values, masked)
     if package == "astropy" and hasattr(values, "unit"):
-        return Measured(np.asarray(values.value), None, (_astropy_unit(values.unit),) * _n_columns(values))
-    found = plain(name, values)
+        numbers = _without_mask(name, values.value, masked)
+        return Measured(numbers, None, (_astropy_unit(values.unit),) * _n_columns(values))
+    found = _without_mask(name, plain(name, values), masked)
     if hasattr(type(found), "iloc") and found.ndim == 2:
         return _pandas_table(found)
     inner = found.to_numpy() if hasattr(type(found), "iloc") and found.dtype.kind == "O" else found
@@ -195,17 +197,28 @@ def _pandas_table(table: Any) -> Measured:
     return Measured(pd.DataFrame(columns, index=table.index), pd.DataFrame(errors, table.index, table.columns))
 
 
-def _astropy_table(name: str, table: Any) -> Measured:
+def _astropy_table(name: str, table: Any, masked: str | None) -> Measured:
     import pandas as pd  # noqa: PLC0415
 
     columns, units = {}, []
     for column in table.colnames:
         values = table[column]
         data = getattr(values, "value", values)
-        check_unmasked(f"{name}: column {column!r}", np.ma.asanyarray(data))
-        columns[column] = np.asarray(data)
+        columns[column] = np.asarray(_without_mask(f"{name}: column {column!r}", data, masked))
         units.append(_astropy_unit(values.unit) if getattr(values, "unit", None) is not None else None)
     return Measured(pd.DataFrame(columns), None, tuple(units) if any(units) else None)
+
+
+def _without_mask(name: str, values: Any, masked: str | None) -> Any:
+    """Values without their mask: a masked one is refused in the words of `masked`, or NaN where that is None."""
+    if not isinstance(values, np.ma.MaskedArray) and not hasattr(values, "unmasked"):  # astropy has its own
+        return values
+    array = np.ma.asanyarray(values)
+    if masked is not None:
+        check_unmasked(name, array, masked)
+    if not np.ma.is_masked(array):
+        return array.data
+    return (array if array.dtype == object else array.astype(float)).filled(np.nan)
 
 
 def _astropy_unit(unit: Any) -> Unit:

@@ -17,7 +17,7 @@ from torch import nn
 from eiv import validation as v
 from eiv.engine.ambient import own_defaults
 from eiv.estimators import EiVEstimator
-from eiv.estimators.base import above_zero, counting, named, spec_of, whole_fit
+from eiv.estimators.base import above_zero, counting, masked_readings, named, spec_of, whole_fit
 from eiv.estimators.carried import inputs_at_fit, labels_of
 from eiv.estimators.population import Population, for_population, warn_of_unlike
 from eiv.estimators.sentences import with_sentences
@@ -385,7 +385,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator, ArgumentsForNumbers):  # type: 
         self._check_arguments()
         self.__dict__.pop("model_", None)
         v.check_same_labels(X, X_err=X_err, y_err=y_err)
-        X, X_err, units = inputs_at_fit(X, X_err, self.x_err)
+        X, X_err, units = inputs_at_fit(X, X_err, self.x_err, masked=masked_readings(self.missing))
         y, y_err, output_units = labels_of(y, y_err)
         v.check_same_rows(X=X, y=y)
         v.check_numeric("X", X)
