@@ -1,11 +1,15 @@
 """FITS, ECSV and VOTable through the commands: the numbers of a CSV, and the units of the file."""
 
+from pathlib import Path
+from xml.etree import ElementTree
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from commands import FIT, QUICK
 from eiv import EiVClassifier, EiVRegressor
+from eiv.io.budgets import NAMESPACE
 from eiv.io.tables import TableError, open_table
 from eiv.io.tables.reading import read_rows
 
@@ -62,6 +66,22 @@ def test_fit_and_predict_give_the_numbers_of_a_csv(tables, run, name):
     names = EiVRegressor.load("own.eiv").model_.names
     assert dict(zip(names.features, names.units, strict=True)) == {name: str(UNITS[name]) for name in names.features}
     assert names.output_units == ("kg",)
+
+
+def test_the_budget_of_a_row_has_the_names_and_units_of_the_table(tables, run):
+    assert run("fit", "d.fits", *FIT, *QUICK, "-o", "own.eiv")[0] == 0
+    status, _, err = run("explain", "own.eiv", "d.fits", "--row", "2", "--gum", "b.xml")
+    assert status == 0, err
+    root = ElementTree.parse("b.xml").getroot()
+    names, units = ([each.text for each in root.iter(f"{{{NAMESPACE}}}{part}")] for part in ("label", "unit"))
+    assert names == ["mass", "length", "temp", "fit", "noise"]
+    assert units == [r"\kilogram", r"\metre", r"\kelvin", r"\kilogram", r"\kilogram"]
+    with_units(tables, mass=u.mag).write("odd.fits")
+    assert run("fit", "odd.fits", *FIT, *QUICK, "-o", "odd.eiv")[0] == 0
+    status, _, err = run("explain", "odd.eiv", "odd.fits", "--row", "2", "--gum", "odd.xml", "-o", "odd.png")
+    assert status == 2
+    assert "its unit 'mag' has no form in the D-SI" in err
+    assert not any(map(Path.exists, map(Path, ("odd.xml", "odd.png"))))
 
 
 def test_other_units_are_refused(tables, run):

@@ -205,3 +205,26 @@ def test_the_budget_after_the_gum_is_a_file(model, run):
     status, _, err = run("explain", "m.eiv", "d.csv", "--row", "2", "--gum", "b.pdf")
     assert status == 2
     assert "a budget can be written as .csv, .json, .tex, .xml" in " ".join(err.split())
+
+
+def test_degrees_of_freedom_of_the_budget_are_given_by_name(model, run):
+    known = ("explain", "m.eiv", "d.csv", "--row", "2", "--gum", "b.json", "--force")
+    assert run(*known, "--dof", "length=9", "--dof", "noise=4.5")[0] == 0
+    found = budget_from_json(Path("b.json").read_text())
+    assert found.name == "mass"
+    assert {each.name: each.dof for each in found.quantities} == {
+        "length": 9,
+        "temp": np.inf,
+        "fit": np.inf,
+        "noise": 4.5,
+    }
+    assert found.coverage_factor > 1.97
+    for given in ("width=9", "length=0", "length=nan", "length=few", "9"):
+        status, _, err = run(*known, "-o", "b.png", "--dof", given)
+        assert status == 2
+        words = f"--dof must be NAME=VALUE, a number above 0 for length, temp, fit, noise; got {given!r}."
+        assert words in " ".join(err.split())
+        assert not Path("b.png").exists()
+    status, _, err = run("explain", "m.eiv", "d.csv", "--row", "2", "--dof", "length=9")
+    assert status == 2
+    assert "--dof is for the budget after the GUM: give --gum FILE, too." in err

@@ -1,11 +1,17 @@
 """Budgets after the GUM, of predictions: a linear model against the closed form, and what they have in common."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from scipy.stats import truncnorm
 from torch import nn
 
 from eiv import EiVRegressor, uncertainty_budgets
+from eiv.inputs import ZetaPosterior
+from eiv.io.budgets import budget_to_xml
 
 ERRORS = np.array([0.3, 0.1, 0.0])
 
@@ -80,6 +86,67 @@ def test_errors_may_be_columns_of_the_inputs(plane):
     assert budget.quantities[0].std == pytest.approx(0.4)
 
 
+@dataclass(frozen=True)
+class CutOff(ZetaPosterior):
+    """A normal distribution without its negative part; `mean` and `std` are those of the whole."""
+
+    def draw(self, noise):
+        mean, std = self.mean.unsqueeze(-2), self.std.unsqueeze(-2)
+        return mean - std * torch.special.ndtri(torch.special.ndtr(mean / std) * torch.special.ndtr(-noise))
+
+
+class Positive:
+    """A flat prior of positive inputs."""
+
+    def posterior(self, x, x_err):
+        return CutOff(x, x_err.expand_as(x))
+
+
+def test_moments_of_a_posterior_of_one_s_own_are_those_of_its_draws():
+    """Against those of the normal distribution that is cut off at zero, in closed form."""
+    X = np.random.default_rng(0).uniform(0, 1, (60, 1))
+    options = {"epochs": 1, "hidden_units": 4, "recipe": "paper", "input_prior": Positive(), "random_state": 0}
+    model = EiVRegressor(0.2, **options).fit(X, X[:, 0])
+    x = np.array([0.01, 0.3])
+    found = [budget.quantities[0] for budget in uncertainty_budgets(model, x[:, None])]
+    expected = truncnorm(-x / 0.2, np.inf, loc=x, scale=0.2)
+    np.testing.assert_allclose([each.value for each in found], expected.mean(), rtol=2e-3)
+    np.testing.assert_allclose([each.std for each in found], expected.std(), rtol=1e-2)
+
+
+FITTED = {"epochs": 1, "hidden_units": 4, "recipe": "paper", "input_prior": "flat", "random_state": 0}
+
+
+def test_inputs_with_units_and_errors_are_those_of_predict():
+    u, table = pytest.importorskip("astropy.units"), pytest.importorskip("astropy.table").QTable
+    x = np.random.default_rng(0).uniform(1, 2, 40)
+    model = EiVRegressor(0.1, **FITTED).fit(table({"length": x * u.m}), x * u.kg / u.s)
+    (plain,), (small,) = (
+        uncertainty_budgets(model, X, y_err=y_err, of="label")
+        for X, y_err in (([[1.5]], 0.2), (table({"length": [0.0015] * u.km}), 200 * u.g / u.s))
+    )
+    assert small.value == pytest.approx(plain.value)
+    assert small.std == pytest.approx(plain.std)
+    assert [each.unit for each in plain.quantities] == [r"\metre", *[r"\kilogram\second\tothe{-1}"] * 2]
+    assert plain.unit == plain.quantities[-1].unit
+    with pytest.raises(ValueError, match="X is in s, which cannot be converted to m"):
+        uncertainty_budgets(model, table({"length": [1.5] * u.s}))
+    odd = EiVRegressor(0.1, **FITTED).fit(table({"length": x * u.m}), x * u.mag)
+    (budget,) = uncertainty_budgets(odd, [[1.5]])
+    assert budget.unit == "mag"
+    with pytest.raises(ValueError, match="y: its unit 'mag' has no form in the D-SI"):
+        budget_to_xml(budget)
+
+
+def test_inputs_that_carry_their_errors_are_taken_with_these():
+    unumpy = pytest.importorskip("uncertainties.unumpy")
+    x = np.random.default_rng(0).uniform(1, 2, (40, 1))
+    model = EiVRegressor(**FITTED).fit(x, x[:, 0], X_err=0.1)
+    found, expected = uncertainty_budgets(model, unumpy.uarray(x[:1], 0.3)), uncertainty_budgets(model, x[:1], 0.3)
+    assert found == expected
+    assert found[0].quantities[0].std == pytest.approx(0.3)
+
+
 def test_wrong_arguments_are_named(plane):
     model, X = plane
     with pytest.raises(ValueError, match="dof must be of a, b, c, fit, noise; got d"):
@@ -88,6 +155,8 @@ def test_wrong_arguments_are_named(plane):
         uncertainty_budgets(model, X[["b", "a", "c"]])
     with pytest.raises(ValueError, match=r"X must have shape \(rows, 3\), got \(1, 2\)"):
         uncertainty_budgets(model, X.iloc[:1, :2].to_numpy())
+    with pytest.raises(ValueError, match="X must hold numbers only"):
+        uncertainty_budgets(model, [["a", "b", "c"]])
     with pytest.raises(ValueError, match="of must be 'function' or 'label'"):
         uncertainty_budgets(model, X[:1], of="all")
     two = EiVRegressor(0.1, epochs=1, hidden_units=4, recipe="paper").fit(X, np.ones((200, 2)) * X[["a"]].to_numpy())

@@ -3,7 +3,9 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from scipy import optimize
 
 import eiv
@@ -72,6 +74,7 @@ def test_where_everything_is_normal_the_posterior_of_the_size_is_its_prior(dof):
     assert math.log(scale.factor[0]) == pytest.approx(prior.mean[0], abs=0.2 * prior.std[0])
     assert scale.std[0] == pytest.approx(prior.std[0], rel=0.1)
     assert "do not tell the size" in scale.words()[0]
+    assert scale.dof[0] == pytest.approx(dof, rel=0.25)
     if dof == 200:
         assert scale.factor[0] == pytest.approx(1, abs=0.02)  # the size that was given
 
@@ -136,6 +139,39 @@ def test_a_model_file_holds_all_sizes(learned, tmp_path):
     assert again.x_err == model.x_err
     assert again.x_err_scale_.words() == model.x_err_scale_.words()
     assert words_on_factor(read_header(tmp_path / "model.eiv")) == model.x_err_scale_.words()[0]
+
+
+def test_a_budget_has_the_errors_as_they_were_learned(learned):
+    """Its inputs have the moments of draws, and the degrees of freedom of the size by the rule of the GUM."""
+    model, data = learned
+    budgets = eiv.uncertainty_budgets(model, data.X[:5])
+    drawn, p = model.draw_zeta(data.X[:5], 4000, random_state=0)[:, :, 0], model.predict_distribution(data.X[:5])
+    np.testing.assert_allclose([budget.quantities[0].std for budget in budgets], drawn.std(0), rtol=0.05)
+    np.testing.assert_allclose([budget.quantities[0].value for budget in budgets], drawn.mean(0), atol=0.01)
+    np.testing.assert_allclose([budget.std for budget in budgets], p.std)
+    dof = 0.5 * model.x_err_scale_.std[0] ** -2
+    assert budgets[0].quantities[0].dof == pytest.approx(dof)
+    assert budgets[0].dof < math.inf
+    assert eiv.uncertainty_budgets(model, data.X[:1], dof={"x0": 5})[0].quantities[0].dof == 5
+    np.testing.assert_array_equal(model.x_err_factor_, model.x_err_scale_.factor)
+    assert f"<td>stated errors times</td><td>{model.x_err_scale_.factor[0]:.2g} (x0)</td>" in model.model_._repr_html_()
+
+
+def test_another_population_is_learned_with_the_errors_of_that_size(learned, tmp_path, run, monkeypatch):
+    """Rows whose spread is between the stated error and the learned one, so that the stated one is refused."""
+    model = learned[0]
+    monkeypatch.chdir(tmp_path)
+    model.save("m.eiv")
+    narrow = np.random.default_rng(0).normal(size=(2000, 1))
+    narrow = 0.2 + 0.18 * (narrow - narrow.mean()) / narrow.std()
+    assert 0.2 * model.x_err_scale_.factor[0] < 0.16
+    with pytest.raises(ValueError, match="is beyond the spread"):
+        eiv.LearnedPrior().fit(torch.tensor(narrow), torch.full((1, 1), 0.2))
+    pd.DataFrame(narrow, columns=["x"]).to_csv("narrow.csv", index=False)
+    status, _, err = run("predict", "m.eiv", "narrow.csv", "-o", "p.csv", "--input-prior", "mixture")
+    assert status == 0, err
+    prior = eiv.LearnedPrior().fit(torch.tensor(narrow), torch.tensor(0.2 * model.x_err_scale_.factor)[None])
+    np.testing.assert_allclose(pd.read_csv("p.csv")["mean"], model.predict(narrow, input_prior=prior), rtol=1e-9)
 
 
 def test_splits_learn_a_size_each():
@@ -210,19 +246,24 @@ def test_the_size_of_a_law_is_learned_beside_missing_readings(tmp_path):
     zeta, other = random.standard_normal((2, 250))
     x = zeta + random.uniform(-1.0, 1.0, 250)  # sigma_x = 0.577; stated: 0.4
     y = zeta + 0.5 * other + 0.3 * random.standard_normal(250)
-    X = np.column_stack([x, np.where(random.random(250) < 0.1, np.nan, other)])
+    X = pd.DataFrame({"a": x, "b": np.where(random.random(250) < 0.1, np.nan, other)})
     errors = estimated([eiv.rectangular(0.7), 0.0], dof=4)
     model = EiVRegressor(errors, missing="integrate", y_noise=0.3, **SMALL | {"hidden_units": 8}).fit(X, y)
     scale = model.x_err_scale_
     assert 0.7 * scale.factor[0] == pytest.approx(1.0, rel=0.14)
     assert (scale.factor[1], scale.std[1]) == (1, 0)
     assert 0.02 < scale.std[0] < 0.2
+    assert scale.dof.tolist() == [0.5 * scale.std[0] ** -2, math.inf]
+    assert f"<td>{scale.factor[0]:.2g} (a)</td>" in model.model_._repr_html_()
     model.save(tmp_path / "model.eiv")
     again = EiVRegressor.load(tmp_path / "model.eiv")
+    for each in (model, again):
+        (words,) = each.x_err_scale_.words()
+        assert words.startswith("The errors of a are ")
     np.testing.assert_array_equal(model.predict(X[:9]), again.predict(X[:9]))
     found = again.true_inputs(X[:9], y[:9])
     assert (found.std[:, 0] < 0.577 * 1.2).all()
-    assert ((found.std[:, 1] > 0) == np.isnan(X[:9, 1])).all()
+    assert ((found.std[:, 1] > 0) == np.isnan(X["b"][:9])).all()
 
 
 def test_errors_are_plausible_by_the_small_end_of_their_sizes():

@@ -51,6 +51,14 @@ def explain(  # noqa: PLR0913  (a command)
             ".tex, or .xml with quantities of the D-SI.",
         ),
     ] = None,
+    dof: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="For --gum: the degrees of freedom of the error of an input, of fit or of noise, such as length=9 for "
+            "ten repeated readings; by default infinite, or those of an error whose size the fit has learned.",
+        ),
+    ] = None,
     level: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.95,
     separator: Separator = None,
     decimal: Decimal = None,
@@ -74,6 +82,8 @@ def explain(  # noqa: PLR0913  (a command)
         check_level("--level", level)
         _check_ending(out, "a picture", _KINDS)
         _check_ending(gum, "a budget", _GUM_KINDS)
+        if dof and gum is None:
+            raise ValueError("--dof is for the budget after the GUM: give --gum FILE, too.")
         if out is not None:
             needs("A picture", "matplotlib", extra="report")
         for path in filter(None, (out, gum)):
@@ -101,17 +111,20 @@ def explain(  # noqa: PLR0913  (a command)
             Budget.of(replace(p, shares=many.shares), table.features)
             for p, many in zip(predictions, drawn, strict=True)
         ]
+        after_gum = (
+            "" if gum is None else _gum(gum, table, chosen, level, _degrees_of_freedom(dof or [], table.features))
+        )
         if out is not None:  # before anything is printed, since printing may fail
             words = f"{shortened(table.outputs[0])} = {predictions[0].mean[0]:.4g}, u = {budgets[0].total:.3g}"
             name = data.name.encode(errors="replace").decode()  # matplotlib accepts valid text only
             _draw(out, budgets[0], f"{name}, row {row}\n{words}")
         if gum is not None:
-            _write_gum(gum, table, chosen, level)
+            write_whole(gum, after_gum)
         console.print(printable(rows_in_words(table.source, n_read, "1 explained", n_read - 1)), highlight=False)
         _show_inputs(table, chosen, row)
         for name, p, budget, y_error in zip(table.outputs, predictions, budgets, of_labels, strict=True):
             _show_prediction(name, p, level, y_error)
-            _show_budget(name, budget, _errors(table, chosen))
+            _show_budget(name, budget, taken=_errors(table, chosen)[1])
         for what, written in (("Picture", out), ("Budget after the GUM", gum)):
             if written is not None:
                 console.print(f"{what}: {printable(written)}", highlight=False)
@@ -130,22 +143,36 @@ def _check_single(table: ModelTable, model_file: Path, out: Path | None, gum: Pa
             raise ValueError(f"{option}: {model_file} has {len(table.outputs)} outputs; {words}.")
 
 
-def _write_gum(path: Path, table: ModelTable, chosen: TableRows, level: float) -> None:
-    """Write the budget of the row after the GUM, in the form of the ending."""
+def _degrees_of_freedom(texts: Sequence[str], features: Sequence[str]) -> dict[str, float]:
+    """Degrees of freedom by name, from texts such as `length=9`."""
+    names, found = (*features, "fit", "noise"), {}
+    for text in texts:
+        name, _, number = text.rpartition("=")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            found[name] = np.nan
+        if name not in names or not found[name] > 0:
+            raise ValueError(f"--dof must be NAME=VALUE, a number above 0 for {', '.join(names)}; got {text!r}.")
+    return found
+
+
+def _gum(path: Path, table: ModelTable, chosen: TableRows, level: float, dof: dict[str, float]) -> str:
+    """The budget of the row after the GUM, in the form of the ending."""
     from eiv import uncertainty_budgets  # noqa: PLC0415
     from eiv.io import budgets  # noqa: PLC0415
 
     good = np.ones(1, dtype=bool)
     X, X_err = table.inputs(chosen, good)
     known = table.label_errors.values(chosen, good)
-    (budget,) = uncertainty_budgets(table.model, X, X_err, known, of="label", level=level)
+    (budget,) = uncertainty_budgets(table.model, X, X_err, known, of="label", dof=dof, level=level)
     forms: dict[str, Callable[[UncertaintyBudget], str]] = {
         ".csv": lambda each: str(each.to_frame().to_csv()),
         ".json": budgets.budget_to_json,
         ".tex": budgets.budget_to_latex,
         ".xml": budgets.budget_to_xml,
     }
-    write_whole(path, forms[path.suffix.lower()](budget))
+    return forms[path.suffix.lower()](replace(budget, name=table.outputs[0]))
 
 
 def _explain_classes(table: ModelTable, row: int, out: Path | None) -> None:
@@ -203,27 +230,29 @@ def _row(table: ModelTable, number: int) -> tuple[TableRows, int]:
     return chosen, n_rows
 
 
-def _errors(table: ModelTable, row: TableRows) -> Array:
-    """The error of each input of one row, `n_x`."""
-    from eiv.inputs.errors import standard_deviations  # noqa: PLC0415
+def _errors(table: ModelTable, row: TableRows) -> tuple[Array, Array]:
+    """The error of each input of one row as it is stated, and as the model takes it: `n_x` each."""
+    from eiv.inputs.errors import standard_deviations, times  # noqa: PLC0415
 
-    X, X_err = table.inputs(row, np.ones(1, dtype=bool))
-    return np.asarray(standard_deviations(table.model.readings(X, X_err).errors)[0])
+    errors = table.model.readings(*table.inputs(row, np.ones(1, dtype=bool))).errors
+    return standard_deviations(errors)[0], standard_deviations(times(errors, table.model.factor))[0]
 
 
 def _show_inputs(table: ModelTable, row: TableRows, number: int) -> None:
     low, high = table.model.record.x_quantiles[0], table.model.record.x_quantiles[-1]
     place = f"{table.source.path}, row {number} ({table.source.place(number - 1)})"
     shown = Table(title=printable(place), title_justify="left")
-    for heading in ("input", "value", "error", "in training"):
+    stated, taken = _errors(table, row)
+    errors = {"error": stated} if np.array_equal(stated, taken) else {"stated error": stated, "error as taken": taken}
+    for heading in ("input", "value", *errors, "in training"):
         shown.add_column(heading, overflow="fold", justify="left" if heading == "input" else "right")
-    for j, (name, error) in enumerate(zip(table.features, _errors(table, row), strict=True)):
+    for j, name in enumerate(table.features):
         value = row.numbers(name)[0]
         outside = "" if low[j] <= value <= high[j] else "[bold yellow]outside[/] "
         shown.add_row(
             printable(name),
             f"{value:.6g}",
-            f"{error:.4g}" if error else "exact",
+            *(f"{each[j]:.4g}" if each[j] else "exact" for each in errors.values()),
             f"{outside}{low[j]:.4g} to {high[j]:.4g}",
         )
     console.print(shown)
@@ -236,6 +265,8 @@ def _show_prediction(name: str, p: Prediction, level: float, y_error: float) -> 
     shown.add_row("prediction", f"{p.mean[0]:.6g}")
     shown.add_row("uncertainty of the true value (std)", f"{p.std[0]:.4g}")
     shown.add_row("  from the fitted curve (epistemic)", f"{p.epistemic[0]:.4g}")
+    if p.of_size is not None:
+        shown.add_row("    of it from the size of the input errors", f"{p.of_size[0]:.4g}")
     shown.add_row("  from the input errors (aleatoric)", f"{p.aleatoric[0]:.4g}")
     shown.add_row("noise of a label", f"{p.noise[0]:.4g}")
     if y_error:
@@ -247,7 +278,7 @@ def _show_prediction(name: str, p: Prediction, level: float, y_error: float) -> 
     console.print(shown, highlight=False)
 
 
-def _show_budget(name: str, budget: Budget, errors: Array) -> None:
+def _show_budget(name: str, budget: Budget, taken: Array) -> None:
     """Show each source's share of the variance of a label and of that from the inputs, and its u, also as a bar."""
     from eiv.report.words import percent  # noqa: PLC0415
 
@@ -265,7 +296,7 @@ def _show_budget(name: str, budget: Budget, errors: Array) -> None:
     shown.add_section()
     shown.add_row("total", percent(1.0), "", f"{budget.total:.4g}", "")
     console.print(shown, highlight=False)
-    if not errors.any():
+    if not taken.any():
         console.print("All inputs of this row are taken as exact, so none of them contributes to its uncertainty.")
 
 

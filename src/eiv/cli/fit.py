@@ -185,7 +185,7 @@ def _show_choices(final: EiVRegressor | EiVClassifier) -> None:
         console.print(f"Likelihood: {final.model_.record.likelihood_choice}.", highlight=False)
     if scatter := scatter_sentence(final.model_.likelihood.describe(final.model_.y_scaler.scale, final.model_.pool)):
         console.print(scatter, highlight=False)
-    taken = factor_sentence(final.x_err_factor_, final.x_err_factor)
+    taken = factor_sentence(final.settings_.x_err_factor, final.x_err_factor)
     if taken:
         console.print(taken, highlight=False)
 

@@ -40,7 +40,7 @@ class Population:
             return cls(FlatPrior(), "Prior of the true inputs: flat (--input-prior).")
         sample = table.sample(drop_missing)
         x, stated, _ = table.model.readings(sample.X, sample.X_err)
-        errors = times(stated, table.model.settings.x_err_factor)
+        errors = times(stated, table.model.factor)
         path = table.source.path
         if not errors.any():
             raise ValueError(f"{path}: --input-prior {name}: the inputs are taken as exact, so a prior has no effect.")

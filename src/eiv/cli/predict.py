@@ -67,9 +67,10 @@ def predict(  # noqa: PLR0913  (a command)
     """Predict new rows, each with the components of its uncertainty.
 
     OUT has all columns of the table and its rows in order, then the columns mean, std, epistemic, aleatoric, noise,
-    total, low, high, likeness and unlike. The last is true where a row is unlike the training rows. For a model of
-    classes they are P(NAME) for each class, predicted, the components of the entropy in nats (label, aleatoric,
-    epistemic), likeness and unlike.
+    total, low, high, likeness and unlike. The last is true where a row is unlike the training rows. Where the size of
+    the errors was learned, of_size stands behind epistemic: the part of it that is there because that size is not known
+    exactly. For a model of classes they are P(NAME) for each class, predicted, the components of the entropy in nats
+    (label, aleatoric, epistemic), likeness and unlike.
     The table may be larger than memory.
 
     DATA may be a folder of tables, and OUT is a folder then. Each table is predicted by itself, several at once, and

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from eiv.cli.modeltable import ModelTable
     from eiv.io.tables import TableRows
 
-_PARTS = ("mean", "std", "epistemic", "aleatoric", "noise", "total", "low", "high")
+_ENDS = ("low", "high")
 _OF_ROWS = ("likeness", "unlike")
 
 
@@ -155,8 +155,8 @@ class Predictor:
     def _fill(self, table: dict[str, Any], rows: TableRows, good: NDArray[np.bool_]) -> Prediction | ClassPrediction:
         """Write the parts of the prediction of the good rows into the columns of `table`."""
         p = self.table.predict(rows, good)
-        low, high = p.interval(self.level, of=self.of)
-        parts = {name: getattr(p, name) for name in _PARTS[:-2]} | {"low": low, "high": high}
+        ends = dict(zip(_ENDS, p.interval(self.level, of=self.of), strict=True))
+        parts = {name: getattr(p, name) for name in self._of_output if name not in ends} | ends
         for i, label in enumerate(self._outputs()):
             for name, values in parts.items():
                 table[label + name][good] = values.reshape(len(values), -1)[:, i]
@@ -164,7 +164,14 @@ class Predictor:
 
     def _parts(self) -> list[str]:
         """The columns of a prediction."""
-        return [f"{label}{part}" for label in self._outputs() for part in _PARTS]
+        return [f"{label}{part}" for label in self._outputs() for part in self._of_output]
+
+    @property
+    def _of_output(self) -> tuple[str, ...]:
+        """The columns of one output; `of_size`, a part of epistemic, where the fit learned the size of the errors."""
+        sizes = self.table.model.sizes
+        of_size = () if sizes is None or len(sizes.nodes) < 2 else ("of_size",)
+        return ("mean", "std", "epistemic", *of_size, "aleatoric", "noise", "total", *_ENDS)
 
     def _outputs(self) -> list[str]:
         """The prefixes of the new columns for each output: empty for a single output, its name for several."""

@@ -170,9 +170,9 @@ class EiVEstimator(BaseEstimator, Arguments):  # type: ignore[misc]
         return self._fitted.record.x_quantiles
 
     @property
-    def x_err_factor_(self) -> float:
-        """What stated errors are multiplied by."""
-        return self._fitted.settings.x_err_factor
+    def x_err_factor_(self) -> float | Array:
+        """What stated errors are multiplied by: a number, or one per feature where sizes were learned."""
+        return self._fitted.factor
 
     @property
     def x_err_scale_(self) -> LearnedSizes | None:

@@ -8,10 +8,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from eiv.estimators.base import named
+from eiv.estimators.carried import inputs_at_predict
 from eiv.inputs.mixed import Errors
-from eiv.model import FittedModel
+from eiv.io.dsi import dsi_unit
+from eiv.io.measured import errors_in_units
+from eiv.model import FittedModel, Names
 from eiv.prediction.gum import InputQuantity, UncertaintyBudget
-from eiv.validation import check_option, check_y_err
+from eiv.validation import check_numeric, check_option, check_same_labels, check_y_err
 
 __all__ = ["uncertainty_budgets"]
 
@@ -40,18 +44,22 @@ def uncertainty_budgets(
     scatter of labels "noise". The combined standard uncertainty is that of the prediction, `Prediction.std` or `total`:
     the remainder holds what curvature and correlations add or take away.
 
+    Where the size of an error was learned (`eiv.estimated`), standard uncertainties are over all sizes, and the degrees
+    of freedom of the input are those of the learned size, `LearnedSizes.dof`.
+
     Args:
         model: a fitted `EiVRegressor` with one output, or its `FittedModel`.
-        X: `rows x n_x`.
+        X: `rows x n_x`, in every form that `predict` takes; numbers with units are brought to those of the fit.
         X_err: the errors of these rows, where they differ from those of the fit.
         y_err: known errors of labels in these rows, which add to the noise.
         of: "function" for f(zeta), "label" for a measured y.
         dof: degrees of freedom of standard uncertainties, by the names of features, "fit" and "noise"; by default they
-            are infinite.
+            are infinite, and those of the learned size for errors whose size was learned.
         level: the coverage probability.
 
     Returns:
-        One budget per row.
+        One budget per row, in the units of the fit. They are in the notation of the D-SI, or under their own names
+        where that has none for them.
 
     Examples:
         >>> from eiv import EiVRegressor
@@ -74,39 +82,60 @@ def uncertainty_budgets(
     if unknown:
         raise ValueError(f"dof must be of {', '.join((*names, 'fit', 'noise'))}; got {', '.join(map(str, unknown))}.")
     x, errors = _rows(fitted, X, X_err)
-    known_y = None if y_err is None else check_y_err(y_err, (len(x), 1), fitted.names.outputs)
+    known_y = None if y_err is None else _label_errors(fitted.names, X, y_err, len(x))
     p = fitted.predict(x, errors, known_y, keep_draws=False)
     mean, aleatoric, epistemic, noise = (np.ravel(v) for v in (p.mean, p.aleatoric, p.epistemic, p.noise))
     centre, stds = fitted.zeta_moments(x, errors)
     slopes = _slopes(fitted, centre, np.where(stds > 0, stds, _STEP * fitted.record.x_spread))
-    outputs = fitted.names.outputs
+    of_sizes = np.full(len(names), np.inf) if fitted.sizes is None else fitted.sizes.dof
+    dofs = dict(zip(names, of_sizes.tolist(), strict=True)) | {"fit": np.inf, "noise": np.inf} | known
+    units, unit = _units(fitted.names, len(names))
+    name = "y" if fitted.names.outputs is None else fitted.names.outputs[0]
     found = []
     for r in range(len(x)):
         quantities = [
-            InputQuantity(name, float(centre[r, i]), float(stds[r, i]), float(slopes[r, i]), known.get(name, np.inf))
-            for i, name in enumerate(names)
+            InputQuantity(each, float(centre[r, i]), float(stds[r, i]), float(slopes[r, i]), dofs[each], units[i])
+            for i, each in enumerate(names)
         ]
         remainder = float(aleatoric[r]) ** 2 - sum(each.contribution**2 for each in quantities)
-        quantities.append(InputQuantity("fit", 0.0, float(epistemic[r]), dof=known.get("fit", np.inf)))
+        quantities.append(InputQuantity("fit", 0.0, float(epistemic[r]), dof=dofs["fit"], unit=unit))
         if of == "label":
-            quantities.append(InputQuantity("noise", 0.0, float(noise[r]), dof=known.get("noise", np.inf)))
-        name = "y" if outputs is None else outputs[0]
-        found.append(UncertaintyBudget(name, float(mean[r]), tuple(quantities), remainder, level))
+            quantities.append(InputQuantity("noise", 0.0, float(noise[r]), dof=dofs["noise"], unit=unit))
+        found.append(UncertaintyBudget(name, float(mean[r]), tuple(quantities), remainder, level, unit))
     return found
 
 
 def _rows(model: FittedModel, X: Any, X_err: Any) -> tuple[Array, Errors]:
-    """The features of some rows, `rows x n_x`, and their errors, checked."""
+    """The features of some rows, `rows x n_x`, and their errors, checked and in the units of the fit."""
     expected, columns = model.names.columns, model.names.error_columns
+    n_columns = model.n_features if columns is None else len(columns.columns)
+    check_same_labels(X, X_err=X_err)
+    X, X_err = inputs_at_predict(X, X_err, model.names, n_columns)
+    check_numeric("X", X)
     if expected is not None and hasattr(X, "columns") and list(map(str, X.columns)) != list(expected):
         raise ValueError(f"X must have the columns {', '.join(expected)}, got {', '.join(map(str, X.columns))}.")
-    x = np.asarray(X, dtype=float)
-    n_columns = model.n_features if columns is None else len(columns.columns)
+    x = named(X, None, np.asarray, X, dtype=np.float64)
     if x.ndim != 2 or x.shape[1] != n_columns:
         raise ValueError(f"X must have shape (rows, {n_columns}), got {x.shape}.")
     x, in_columns = (x, None) if columns is None else columns.split(x)
     found = model.readings(x, in_columns if X_err is None else X_err)
     return found.x, found.errors
+
+
+def _label_errors(names: Names, X: Any, y_err: Any, n_rows: int) -> Array:
+    """The known errors of labels, `rows x 1`, checked and in the unit of the fit."""
+    check_same_labels(X, y_err=y_err)
+    return check_y_err(errors_in_units("y_err", y_err, names.output_units, names.outputs), (n_rows, 1), names.outputs)
+
+
+def _units(names: Names, n_features: int) -> tuple[list[str], str]:
+    """The units of the features and of the output for a budget; those of the D-SI where it has them."""
+
+    def written(unit: str | None) -> str:
+        return dsi_unit(unit or "") or str(unit)
+
+    (of_output,) = names.output_units or (None,)
+    return [written(unit) for unit in names.units or (None,) * n_features], written(of_output)
 
 
 def _slopes(model: FittedModel, centre: Array, steps: Array) -> Array:

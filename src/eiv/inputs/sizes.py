@@ -196,6 +196,7 @@ class LearnedSizes:
         std: `n_x`, the posterior standard deviation of that logarithm, which is the relative uncertainty of `factor`.
         prior_std: `n_x`, the same before the rows were seen.
         nodes: sizes that stand for the posterior; the networks of a model are as many for each, in this order.
+        names: of the columns; None where X had none.
 
     Examples:
         >>> sizes = LearnedSizes(np.array([0.52]), np.array([0.04]), np.array([0.4]))
@@ -210,6 +211,7 @@ class LearnedSizes:
     std: Array
     prior_std: Array
     nodes: tuple[SizeNode, ...] = ()
+    names: tuple[str, ...] | None = None
 
     @property
     def settled(self) -> Array:
@@ -222,8 +224,21 @@ class LearnedSizes:
         known = self.prior_std == 0
         return np.where(known, 0.0, np.clip(1 - (self.std / np.where(known, 1.0, self.prior_std)) ** 2, 0, 1))
 
+    @property
+    def dof(self) -> Array:
+        r"""The effective degrees of freedom of each error of learned size, `n_x`; infinite where the error is known.
+
+        .. math:: \nu = \tfrac12 \left( \frac{\Delta u}{u} \right)^{-2}
+
+        That is the rule of the GUM (G.4.2) for `std`, the relative uncertainty of the size. Where the rows tell nothing
+        it comes out somewhat below the stated degrees of freedom: at 7.0 for 8.
+        """
+        known = self.std == 0
+        return np.where(known, np.inf, 0.5 / np.where(known, 1.0, self.std) ** 2)
+
     def words(self, names: Sequence[str] | None = None) -> list[str]:
-        """A sentence for each column whose size was to be learned."""
+        """A sentence for each column whose size was to be learned; `names` stand for those of the fit."""
+        names = self.names if names is None else names
         found = []
         for column in np.flatnonzero(self.prior_std).tolist():
             name = f"column {column}" if names is None else str(names[column])
@@ -242,7 +257,7 @@ class LearnedSizes:
 
     def at(self, node: SizeNode) -> LearnedSizes:
         """The size of one node alone, as if it were known."""
-        return LearnedSizes(node.factor, np.zeros_like(self.std), self.prior_std)
+        return LearnedSizes(node.factor, np.zeros_like(self.std), self.prior_std, names=self.names)
 
 
 def two_nodes(points: Array, log_density: Array) -> tuple[float, float, list[tuple[float, float]]]:

@@ -152,7 +152,7 @@ def budget_to_xml(budget: UncertaintyBudget) -> str:
     r"""A budget as XML, whose quantities are elements `si:real` of the D-SI: the result with its expanded uncertainty.
 
     The D-SI has no place for sensitivity coefficients and degrees of freedom; they are attributes of the elements
-    around. Units are `\one` unless `UncertaintyBudget.with_units` has set others.
+    around. Units must be in its notation; `UncertaintyBudget.with_units` sets others.
 
     Args:
         budget: the budget; its coverage factor must be 1 at least, as the D-SI asks for.
@@ -161,7 +161,7 @@ def budget_to_xml(budget: UncertaintyBudget) -> str:
         The text of a document, in UTF-8.
 
     Raises:
-        ValueError: where the coverage factor is below 1.
+        ValueError: where the coverage factor is below 1, or a unit is not in the notation of the D-SI.
 
     Examples:
         >>> budget = UncertaintyBudget("mass", 5.0, (InputQuantity("a", 1.0, 3.0, dof=4),))
@@ -174,6 +174,12 @@ def budget_to_xml(budget: UncertaintyBudget) -> str:
             f"level must give a coverage factor of at least 1 for the D-SI, got {budget.level:g} with k = "
             f"{budget.coverage_factor:.3f}."
         )
+    for name, unit in [(budget.name, budget.unit), *((each.name, each.unit) for each in budget.quantities)]:
+        if not unit.startswith("\\"):
+            raise ValueError(
+                f"{name}: its unit {unit!r} has no form in the D-SI; give another with with_units, or write "
+                "the budget in another form."
+            )
     ElementTree.register_namespace("si", NAMESPACE)
     root = ElementTree.Element("uncertaintyBudget")
     result = ElementTree.SubElement(root, "result", _dof(budget.dof))

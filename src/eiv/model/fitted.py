@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -52,6 +52,7 @@ __all__ = ["FittedModel"]
 Array = NDArray[np.float64]
 _BUDGET_THETAS = 20  # of a network, for the budget of an entropy: it takes 1,024 zetas of a row for each input
 _MOST_SHOWN = 20  # inputs in a notebook
+_MOMENT_DRAWS = 2000  # of each row, for the moments of a posterior of the user's own
 _OFF_ONE = 1e-9  # the tolerance of the sum of the shares: above rounding, and too small to show in a prediction
 
 
@@ -172,11 +173,18 @@ class FittedModel:
             "weight posterior": type(self.posterior).__name__,
             "input prior": type(self.input_prior).__name__,
             "labels scatter by": self.likelihood.describe(self.y_scaler.scale, self.pool),
-            "stated errors times": f"{self.settings.x_err_factor:g}",
+            "stated errors times": self._factor_in_words(features),
         }
         facts = "".join(f"<tr><td>{name}</td><td>{html.escape(text)}</td></tr>" for name, text in words.items() if text)
         heading = "<tr><th>input</th><th>training rows</th><th>median error</th></tr>"
         return f"<div><p><b>FittedModel</b></p><table>{facts}</table><table>{heading}{rows}</table>{more}</div>"
+
+    def _factor_in_words(self, features: Sequence[str]) -> str:
+        """What stated errors are multiplied by: one number, or that of each feature whose size was learned."""
+        if self.sizes is None:
+            return f"{self.settings.x_err_factor:g}"
+        learned = np.flatnonzero(self.sizes.prior_std)[:_MOST_SHOWN].tolist()
+        return ", ".join(f"{self.sizes.factor[j]:.2g} ({features[j]})" for j in learned)
 
     def with_draws(self, n_theta: int | None = None, n_zeta: int | None = None) -> FittedModel:
         """The same model with other numbers of draws in its predictions; None leaves a number as it is."""
@@ -507,6 +515,9 @@ class FittedModel:
     def zeta_moments(self, x: Array, errors: Errors) -> tuple[Array, Array]:
         """The mean and the standard deviation of the true inputs given the measured ones, in the units of X.
 
+        Where the size of the errors was learned they are over all sizes, and those of a posterior of the user's own are
+        those of its draws.
+
         Args:
             x: `rows x n_x`.
             errors: the stated errors of x, in a form of `eiv.inputs.errors`.
@@ -515,10 +526,10 @@ class FittedModel:
             Two arrays `rows x n_x`.
 
         """
-        taken = times(errors, self.settings.x_err_factor)
-        zeta = checked_zetas(self._prior, x, taken)
-        variances = zeta.covariance.diagonal(dim1=-2, dim2=-1)
-        return zeta.mean.expand(x.shape).numpy(), np.sqrt(variances.expand(x.shape).numpy())
+        first = self._zetas(x, times(errors, self.factor), np.arange(min(1, len(x))), torch.device("cpu"))
+        n_draws = 2 if first.matchable else _MOMENT_DRAWS  # moments in closed form need none
+        found = self.true_inputs(x, errors, n_draws=n_draws, keep_draws=False)
+        return found.mean, found.std
 
     def _sampled(
         self, x: Array, errors: Errors, sampler: FunctionSampler, posterior: WeightPosterior, keep: bool

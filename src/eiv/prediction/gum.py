@@ -26,7 +26,8 @@ class InputQuantity:
         std: u(x_i), its standard uncertainty, in the unit of the value.
         sensitivity: c_i, the sensitivity coefficient.
         dof: the degrees of freedom of u(x_i); infinite where it is taken as known.
-        unit: the unit of the value, in the notation of the D-SI, such as `\degreecelsius`.
+        unit: the unit of the value, in the notation of the D-SI, such as `\degreecelsius`; where it has none, the name
+            of the unit.
 
     Examples:
         >>> InputQuantity("length", 2.0, std=0.1, sensitivity=-3.0).contribution

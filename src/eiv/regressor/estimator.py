@@ -73,7 +73,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator, ArgumentsForNumbers):  # type: 
         model_: everything that the fit found, an `eiv.model.FittedModel`; the attributes here are parts of it.
         x_err_: `n_x`, or a covariance `n_x x n_x`, the error that prediction takes where none is given; None after a
             fit with per-row errors.
-        x_err_factor_: what stated errors are multiplied by; 1 unless `x_err_factor` or the labels said otherwise.
+        x_err_factor_: what stated errors are multiplied by; 1 unless `x_err_factor` or the labels said otherwise, and
+            `n_x` numbers where the size of the errors was learned.
         x_err_scale_: what was learned of the size of the errors, an `eiv.inputs.LearnedSizes` with a factor and its
             relative uncertainty for each column; None where they were stated as known.
         x_quantiles_: `5 x n_x`, the least value of each feature in the training rows, its 5 %, 50 % and 95 % quantiles

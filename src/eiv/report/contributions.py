@@ -33,6 +33,8 @@ class Budget:
             together, and that of the noise. They add up to the variance of a label. The remainder can be negative where
             errors are correlated. Where it is negative by Monte Carlo error only, it is set to zero and the variances
             of the inputs are scaled to add up to the aleatoric one.
+        of_size: the part of the weights' standard uncertainty that is there because the size of the errors of X is not
+            known exactly; None where that was not learned.
 
     Examples:
         >>> one = np.ones(1)
@@ -47,6 +49,7 @@ class Budget:
 
     features: tuple[str, ...]
     variances: Array
+    of_size: float | None = None
 
     @classmethod
     def of(cls, p: Prediction, features: Sequence[str]) -> Budget:
@@ -60,7 +63,7 @@ class Budget:
         if -_CHANCE * part < variances[-2] < _ROUNDING * part:
             variances[1:-2] *= part / variances[1:-2].sum()
             variances[-2] = 0.0
-        return cls(tuple(features), variances)
+        return cls(tuple(features), variances, None if p.of_size is None else float(np.sqrt(np.mean(p.of_size**2))))
 
     @property
     def sources(self) -> tuple[str, ...]:

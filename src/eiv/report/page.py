@@ -156,7 +156,7 @@ def _outputs(model: FittedModel, header: Mapping[str, Any], sample: Sample | Non
     if sample is None:
         predictions: list[Any] = [None] * len(names)
         budgets = predict(model, middle, own_errors, model.record.y_err_median, budget=True)
-        errors, where = model.record.x_err_median, "all inputs at their median over the training rows"
+        errors, where = model.factor * model.record.x_err_median, "all inputs at their median over the training rows"
     else:
         predictions = predict(model, sample.X, sample.X_err, sample.y_err)
         errors = _typical_errors(model, sample)
@@ -187,10 +187,11 @@ def _like_the_training(sample: Sample, unlike: NDArray[np.bool_] | None) -> tupl
 
 
 def _typical_errors(model: FittedModel, sample: Sample) -> Array:
-    """The median error of each feature in the rows."""
+    """The median error of each feature in the rows, as the model takes it."""
     if sample.X_err is None:
-        return model.record.x_err_median
-    return np.median(standard_deviations(model.readings(sample.X, sample.X_err).errors), axis=0)
+        return model.factor * model.record.x_err_median
+    stated = standard_deviations(model.readings(sample.X, sample.X_err).errors)
+    return np.asarray(model.factor * np.median(stated, axis=0))
 
 
 def _typical_label_error(model: FittedModel, sample: Sample | None, i: int) -> float | None:
@@ -240,7 +241,8 @@ def _summary(
             "aleatoric": np.sqrt(output.budget.variances[1:-1].sum()),
             "total": output.budget.total,
         }
-        found.append(of + verdict(parts, where, exact=not output.errors.any()))
+        stated = output.errors.any() or not np.any(model.factor)  # else the model takes them as exact, and says so
+        found.append(of + verdict(parts, where, exact=not stated))
     if sample is not None:
         ranges = Ranges(sample.X, model.record.x_quantiles[0], model.record.x_quantiles[-1])
         found.append(sections.ranges_sentence(ranges, outputs[0].features, outputs[0].p))

@@ -125,6 +125,7 @@ def single_outputs(p: Prediction) -> list[Prediction]:
             shares=None if p.shares is None else p.shares[:, i],
             feature_names=p.feature_names,
             labels=None if p.labels is None else p.labels[:, i],
+            of_size=None if p.of_size is None else p.of_size[:, i],
             likeness=p.likeness,
             unlike_below=p.unlike_below,
         )

@@ -81,7 +81,7 @@ def curves_section(output: Output, model: FittedModel) -> Section:
     ]
     noisy = [
         f"{name} {number(error)}"
-        for name, error in zip(output.features, model.record.x_err_median, strict=True)
+        for name, error in zip(output.features, model.factor * model.record.x_err_median, strict=True)
         if error > 0
     ]
     text.append(
@@ -238,6 +238,11 @@ def budget_section(output: Output, where: str) -> Section:
         "Fitted curve: what the training rows leave open about it. Inputs together: the joint effect of their errors, "
         f"beyond that of each alone. Noise: the scatter of a label about the curve{known}."
     )
+    if budget.of_size is not None:
+        text.append(
+            f"Of the uncertainty of the fitted curve, {number(budget.of_size)} is there because the size of the errors "
+            "of the inputs is not known exactly."
+        )
     headings = ("source", "of the variance", "u", "of the inputs' variance", "error of the input")
     table = HtmlTable(f"Uncertainty budget; u in units of {output.name}", headings, rows)
     figure = _figure(

@@ -175,7 +175,8 @@ def fit_with_sizes(spec: Spec, table: Table, on_progress: Progress = None) -> Fi
     for group, each in zip(groups, found, strict=True):
         std[group] = each.std
     learns = np.isin(np.arange(len(std)), np.concatenate(groups))
-    sizes = LearnedSizes(_factors(centre, groups, len(std)), std, np.where(learns, prior.std, 0.0))
+    factor, prior_std = _factors(centre, groups, len(std)), np.where(learns, prior.std, 0.0)
+    sizes = LearnedSizes(factor, std, prior_std, names=table.names.features)
     return _pooled(models, factors, shares, sizes, table)
 
 

@@ -217,7 +217,7 @@ def _sizes(encoded: Any, arrays: Arrays, model: FittedModel, own: Mapping[str, A
         nodes.append(SizeNode(own_factor, float(each["share"]), prior, _cloud(each["cloud"], arrays, part)))
     if not nodes or abs(sum(node.share for node in nodes) - 1) > 1e-9:
         raise ValueError("the shares of its sizes must add up to one")
-    return LearnedSizes(factor, std, prior_std, tuple(nodes))
+    return LearnedSizes(factor, std, prior_std, tuple(nodes), model.names.features)
 
 
 def _encoded_cloud(cloud: TrainingCloud | None, arrays: Arrays, where: str = "cloud") -> dict[str, Any] | None:
