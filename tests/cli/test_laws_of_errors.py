@@ -88,9 +88,13 @@ def test_readings_below_a_limit(folder, run):
     np.testing.assert_allclose(written["mean"], wanted, rtol=1e-6)
     assert run("predict", "m.eiv", "t.csv", "-o", "p.parquet")[0] == 0
     assert run("report", "m.eiv", "t.csv", "-o", "r.html")[0] == 0
-    status, out, err = run("explain", "m.eiv", "t.csv", "--row", "3")
-    assert (status, out) == (2, "")
-    assert "column 'length' holds no number; `eiv explain` takes rows without gaps only" in " ".join(err.split())
+    status, out, _ = run("explain", "m.eiv", "t.csv", "--row", "3")
+    assert status == 0
+    assert "length below 1.5 0.433" in said(out)  # 1.5 / sqrt(12)
+    assert run("denoise", "m.eiv", "t.csv", "-o", "z.csv", "--without-labels")[0] == 0
+    found = pd.read_csv("z.csv").loc[[2, 5]]
+    assert found["length_true_low"].min() > -0.2
+    assert (found["length_true"] < [1.5, 1.2]).all()
 
 
 def test_missing_readings_are_integrated_over(folder, run):
@@ -101,6 +105,7 @@ def test_missing_readings_are_integrated_over(folder, run):
     status, _, err = run(*fit)
     assert status == 2
     assert "--set missing=integrate keeps rows with missing readings of features" in " ".join(err.split())
+    assert run(*fit[:-1], "n.eiv", "--drop-missing")[0] == 0
     status, out, _ = run(*fit, "--set", "missing=integrate")
     assert status == 0
     assert "80 read" in out
@@ -113,9 +118,42 @@ def test_missing_readings_are_integrated_over(folder, run):
     assert written["mean"].notna().all()
     assert written["aleatoric"][[3, 7]].min() > written["aleatoric"].median()
     assert run("report", "m.eiv", "h.csv", "-o", "r.html")[0] == 0
-    status, out, err = run("explain", "m.eiv", "h.csv", "--row", "4")
-    assert (status, out) == (2, "")
-    assert "column 'length' holds" in err
+    status, out, _ = run("explain", "m.eiv", "h.csv", "--row", "4", "--gum", "g.csv")
+    assert status == 0
+    assert "length missing –" in said(out)
+    assert "fitted curve" in out
+    budget = pd.read_csv("g.csv", index_col=0)
+    assert budget.loc["length", "std"] > 3 * budget.loc["temp", "std"]
+    status, _, err = run("explain", "n.eiv", "h.csv", "--row", "4")
+    assert status == 2
+    assert "column 'length' holds a missing or infinite value" in " ".join(err.split())
+
+
+@pytest.mark.parametrize("errors", [(), ("--x-err", "temp=0.1")])
+def test_missing_readings_of_exact_columns_have_true_values(folder, run, errors):
+    table = rows()
+    table.loc[[3, 7, 60], "length"] = np.nan
+    table.to_csv("h.csv", index=False)
+    fit = ("fit", "h.csv", *COLUMNS, *errors, *SMALL, "--set", "missing=integrate", "-o", "m.eiv")
+    assert run(*fit)[0] == 0
+    status, _, err = run("denoise", "m.eiv", "h.csv", "-o", "z.csv")
+    assert status == 0
+    assert errors or "3 of 80 labels are hardly explained" in err  # in rows that are exact there is nothing to find
+    written = pd.read_csv("z.csv")
+    found = EiVRegressor.load("m.eiv").true_inputs(table[["length", "temp"]], table["mass"])
+    np.testing.assert_allclose(written["length_true"], found.mean[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(written["length_true_std"], found.std[:, 0], rtol=1e-6)
+    assert (written["length_true_std"][[3, 7, 60]] > 0.1).all()
+    assert (written["length_true_std"].drop([3, 7, 60]) == 0).all()
+    assert ("temp_true" in written) == bool(errors)
+    rows().to_csv("full.csv", index=False)
+    status, _, err = run("denoise", "m.eiv", "full.csv", "-o", "y.csv")
+    assert (status, "none is missing or below a limit" in " ".join(err.split())) == (
+        (0, False) if errors else (2, True)
+    )
+    assert run("predict", "m.eiv", "full.csv", "-o", "p.csv")[0] == 0  # a table without gaps
+    wanted = EiVRegressor.load("m.eiv").predict(rows()[["length", "temp"]])
+    np.testing.assert_allclose(pd.read_csv("p.csv")["mean"], wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

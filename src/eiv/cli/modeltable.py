@@ -106,6 +106,22 @@ class ModelTable:
         errors = found if found.ndim == 1 else found.diagonal()
         return tuple(name for name, error in zip(self.features, errors, strict=True) if error > 0)
 
+    @functools.cached_property
+    def uncertain(self) -> tuple[str, ...]:
+        """The features whose true values are not their readings in some row.
+
+        Those with an error, and those with a cell that is missing or below a limit, for which the table is read.
+        """
+        unclear = [name for name in self.features if name not in self.noisy]
+        found = set(self.noisy)
+        if unclear:
+            for rows in self.source.chunks(tuple(unclear)):
+                for name in unclear:
+                    numbers, limits = rows.readings(name)
+                    if np.isfinite(limits).any() or (self.integrates and np.isnan(numbers).any()):
+                        found.add(name)
+        return tuple(name for name in self.features if name in found)
+
     @property
     def words_on_factor(self) -> str:
         """That stated errors of X are not taken as they are; empty where they are."""
@@ -150,6 +166,8 @@ class ModelTable:
         if not self.integrates and not isinstance(stated, dict):
             return X, stated
         x, errors, _ = self.model.readings(X, stated)
+        if isinstance(errors, np.ndarray) and errors.shape == (1, X.shape[1]):  # without gaps those of all rows
+            return x, errors[0]
         return x, errors
 
     def _of_fit(self) -> Any:

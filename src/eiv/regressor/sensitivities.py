@@ -324,7 +324,7 @@ class _Judged:
 
 
 def _check_factors(factors: Any) -> None:
-    if isinstance(factors, str) or not np.iterable(factors) or not len(factors):
+    if isinstance(factors, str) or not np.iterable(factors) or not list(factors):
         raise ValueError(
             f"factors must be a list of numbers of at least 0, or of laws, such as [0.5, 2, 'rectangular'], got "
             f"{factors!r}."
