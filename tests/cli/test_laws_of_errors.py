@@ -54,6 +54,39 @@ def test_the_file_of_options_takes_the_same_notation(folder, run):
     assert said(out).count("0.05 (0.1 at k = 2)") == 2
 
 
+@pytest.mark.parametrize("config", [False, True])
+def test_an_error_that_is_itself_an_estimate(folder, run, config):
+    learns = ("--set", "network=cosine", "--set", "hidden_units=8", "--set", "input_prior=normal")
+    given = ("--x-err", "length=0.1 dof=8", "--x-err", "temp=0.2 k=2 dof=50")
+    if config:
+        Path("e.toml").write_text("[x_err]\nlength = '0.1 dof=8'\ntemp = '0.2 k=2 dof=50'\n")
+        given = ("--config", "e.toml")
+    status, out, err = run("fit", "d.csv", *COLUMNS, *given, *learns, "--no-refit", "-o", "m.eiv")
+    assert (status, err) == (0, "")
+    assert "0.1, itself an estimate with 8 degrees of freedom: its size is learned" in said(out)
+    assert "0.1 (0.2 at k = 2), itself an estimate with 50 degrees of freedom: its size is learned" in said(out)
+    assert "the stated ones, uncertain by" in said(out)
+    model = EiVRegressor.load("m.eiv")
+    assert (model.x_err_scale_.prior_std > 0).all()
+    assert "itself an estimate with 8 degrees of freedom" in said(run("info", "m.eiv")[1])
+    assert run("predict", "m.eiv", "d.csv", "-o", "p.csv")[0] == 0
+    np.testing.assert_allclose(pd.read_csv("p.csv")["mean"], model.predict(rows()[["length", "temp"]]), rtol=1e-6)
+    status, _, err = run("predict", "m.eiv", "d.csv", "--x-err", "length=0.2 dof=3", "-o", "q.csv")
+    assert status == 2
+    assert "--x-err: the size of errors is learned in `eiv fit`; here give the error without dof=" in said(err)
+    assert run("predict", "m.eiv", "d.csv", "--x-err", "length=0.2", "-o", "q.csv")[0] == 0
+
+
+def test_a_column_of_errors_can_be_an_estimate(folder, run):
+    learns = ("--set", "network=cosine", "--set", "hidden_units=8", "--set", "input_prior=normal")
+    errors = ("--x-err", "temp=temp_err dof=6", "--no-refit")
+    status, out, _ = run("fit", "d.csv", *COLUMNS[:-2], *errors, *learns, "-o", "m.eiv")
+    assert status == 0
+    assert "column temp_err, itself an estimate with 6 degrees of freedom: its size is learned" in said(out)
+    sizes = EiVRegressor.load("m.eiv").x_err_scale_
+    assert (sizes.prior_std > 0).tolist() == [False, True]
+
+
 def test_two_columns_hold_minus_and_plus(folder, run):
     table = rows().assign(down=np.linspace(0.1, 0.2, 80).round(3), up=0.3)
     table.to_csv("t.csv", index=False)
@@ -163,6 +196,10 @@ def test_missing_readings_of_exact_columns_have_true_values(folder, run, errors)
         (("--x-err", "length=+0.5 +0.2"), "--x-err length=+0.5 +0.2: of two sides one has the sign +"),
         (("--x-err", "length=0.4 k=0"), "k must be above zero, got '0.4 k=0'"),
         (("--x-err", "length=0.1 + 20%"), "x_err['length']: share must be one number of at most 0.1, got 0.2"),
+        (("--x-err", "length=0.1 dof=0"), "--x-err length=0.1 dof=0: dof must be a number of at least 1"),
+        (("--x-err", "0.1 dof=few"), "dof must be a number of at least 1, got '0.1 dof=few'"),
+        (("--x-err", "0.1 dof=8"), "x_err: the size of errors is learned with network='cosine' only"),
+        (("--y-err", "0.1 dof=8"), "--y-err 0.1 dof=8: the error of the target is a number, a percentage or a single"),
         (("--y-err", "±0.1"), "--y-err ±0.1: the error of the target is a number, a percentage or a single column"),
     ],
 )

@@ -3,11 +3,12 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import optimize
 
 import eiv
-from eiv import EiVRegressor, estimated
+from eiv import EiVRegressor, estimated, fit_splits
 from eiv.datasets import SIMULATED, simulate
 from eiv.inputs.sizes import SizePrior
 from eiv.io.modelfile import read_header
@@ -85,6 +86,29 @@ def test_the_paper_s_recipe_would_let_the_size_fall_to_zero():
         ).fit(data.X, data.y)
         losses[factor] = model.loss_curve_[-1].mean()
     assert list(losses.values()) == sorted(losses.values())  # the smaller the errors, the better its bound
+
+
+def test_a_text_with_degrees_of_freedom_is_an_estimated_error(learned):
+    model, data = learned
+    same = EiVRegressor("0.2 dof=4", **SMALL).fit(data.X, data.y)
+    assert same.x_err_scale_.factor == model.x_err_scale_.factor
+    np.testing.assert_array_equal(same.predict(data.X), model.predict(data.X))
+    for_rows = EiVRegressor(**SMALL).fit(data.X, data.y, X_err=["0.2 dof=4"])
+    np.testing.assert_array_equal(for_rows.predict(data.X), model.predict(data.X))
+    (split,) = fit_splits(EiVRegressor(**SMALL), data.X, data.y, [np.arange(60)], X_err="0.2 dof=4")
+    assert split.x_err_scale_ is not None
+    with pytest.raises(ValueError, match=r"X_err: '0.2 dof=4' is an error of unknown size, .* without dof="):
+        model.predict(data.X, X_err="0.2 dof=4")
+    with pytest.raises(ValueError, match=r"x_err: '0.2 dof=4' is an error of unknown size"):
+        eiv.EiVClassifier(estimated("0.2 dof=4", dof=3), epochs=2).fit(data.X, data.y > 0.3)
+
+
+def test_a_column_of_errors_may_be_estimated_beside_others():
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(60, 3)), columns=["a", "b", "c"]).assign(e=0.2)
+    model = EiVRegressor({"a": "e dof=5", "b": "0.1", "c": 0.0}, **SMALL).fit(table, table["a"] + table["b"])
+    assert (model.x_err_scale_.prior_std > 0).tolist() == [True, False, False]
+    assert model.predict(table).shape == (60,)
 
 
 def test_parts_of_the_uncertainty_add_up_and_the_size_has_its_own(learned):

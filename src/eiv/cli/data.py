@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv import censored
+from eiv import censored, estimated
 from eiv.cli.classes import Labels, holds_classes, in_words, labels_of, refuse_identifiers
 from eiv.inputs.mixed import Errors
 from eiv.inputs.stated import Readings
@@ -72,6 +72,10 @@ class TrainingTable:
         """The number of missing readings, which the fit integrates over, of each feature with some."""
         counts = self.X.isna().sum()
         return {str(name): int(n) for name, n in counts.items() if n}
+
+    def sized(self, errors: Any) -> Any:
+        """Errors of X for a fit, with the degrees of freedom behind them where some are themselves estimates."""
+        return errors if errors is None or self.spec.dof is None else estimated(errors, self.spec.dof)
 
     @property
     def spreads(self) -> dict[str, float]:

@@ -58,10 +58,10 @@ def explain(  # noqa: PLR0913  (a command)
 ) -> None:
     """Show where the uncertainty of the prediction for one row comes from: its uncertainty budget.
 
-    For each input: its value, its error, and how much of the uncertainty that error causes. Readings that are missing or
-    below a limit are inputs with a large error, where the model takes such rows. Further sources are the uncertainty of
-    the fitted curve, and the noise of a label, that is of a measured value. For a model of classes: the probabilities,
-    and how much of their entropy each source causes.
+    For each input: its value, its error, and how much of the uncertainty that error causes. A reading that is missing
+    or below a limit is an input with a large error, where the model takes such rows. Further sources are the
+    uncertainty of the fitted curve, and the noise of a label, that is of a measured value. For a model of classes: the
+    probabilities, and how much of their entropy each source causes.
     """
     with interruptible(out, force):
         from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)

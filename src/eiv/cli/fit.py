@@ -155,11 +155,13 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
         console.print(f"Model: {printable(out)}   ({time.perf_counter() - started:.0f} s)", highlight=False)
         return
     table = TrainingTable.of(source, options)
+    if table.has_classes and table.spec.dof is not None:
+        raise ValueError("--x-err: the size of errors is learned for a target of numbers only; leave out dof=.")
     _show_table(data, table, options)
     train, test = _split(table, options)
     n_fitted = len(train) if not options.refit else len(table.y)
     _show_rows(source, table, n_fitted)
-    arguments = {"x_err": table.x_err} | _arguments(options)
+    arguments = {"x_err": table.sized(table.x_err)} | _arguments(options)
     final: EiVRegressor | EiVClassifier
     if table.has_classes:
         final, scores = fit_classes(arguments, table, train, test, options.refit)
@@ -188,6 +190,9 @@ def _show_choices(final: EiVRegressor | EiVClassifier) -> None:
     taken = factor_sentence(final.x_err_factor_, final.x_err_factor)
     if taken:
         console.print(taken, highlight=False)
+    if final.x_err_scale_ is not None:
+        for words in final.x_err_scale_.words(final.model_.names.features):
+            console.print(printable(words), highlight=False)
 
 
 def _fit_large(source: Source, options: FitOptions, out: Path, notes: dict[str, Any]) -> bool:
@@ -280,7 +285,13 @@ def _fitted(
                 said = True
 
         models = fit_splits(
-            model, *table.carried, splits, table.X_err, table.y_err, table.weights, on_progress=on_progress
+            model,
+            *table.carried,
+            splits,
+            table.sized(table.X_err),
+            table.y_err,
+            table.weights,
+            on_progress=on_progress,
         )
     return models[-1], models[0] if len(test) else None
 

@@ -380,6 +380,8 @@ def _errors(
             raise ValueError(f"--x-err: {model_file} holds no error of {missing[0]!r} by itself; give one.")
     with about(source.path):
         spec = ErrorSpec.parse(x_err, features, source.columns, terms)
+    if any(term.dof is not None and term != terms.get(name) for name, term in spec.terms.items()):
+        raise ValueError("--x-err: the size of errors is learned in `eiv fit`; here give the error without dof=.")
     if any(term.kind == "spread" for term in spec.terms.values()):
         if not _are_spreads(spreads, features):
             raise ValueError(f"--x-err: {model_file} does not know the spread of its training rows; give numbers.")

@@ -24,6 +24,7 @@ from eiv.inputs.errors import standard_deviations, times
 from eiv.inputs.mixed import Errors, MixedErrors
 from eiv.inputs.plausible import check_plausible, warn_of_scaled
 from eiv.inputs.rounding import warn_of_rounding
+from eiv.inputs.sizes import as_estimated
 from eiv.inputs.stated import Readings, refuse_for_berkson
 from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
@@ -295,8 +296,8 @@ class EiVEstimator(BaseEstimator, Arguments):  # type: ignore[misc]
         whole table.
         """
         names = getattr(self, "feature_names_in_", None)
-        size_of, x_err = self.x_err if X_err is None else X_err, _known(self.x_err)
-        X_err = _known(X_err)
+        of_all, X_err = as_estimated(self.x_err), as_estimated(X_err)
+        size_of, x_err, X_err = of_all if X_err is None else X_err, _known(of_all), _known(X_err)
         x, features = table, None if names is None else tuple(map(str, names))
         name, given = ("x_err", 0.0 if x_err is None else x_err) if X_err is None else ("X_err", X_err)
         columns = ErrorColumns.of(x_err, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -237,6 +238,11 @@ def _law(where: str, given: Any, spread: float) -> ErrorLaw:
         raise ValueError(f"{where}: {error}.") from error
     if stated is None:
         raise ValueError(f"{where}: {given!r} is not an error; these are: {FORMS}.")
+    if stated.dof < math.inf:
+        raise ValueError(
+            f"{where}: {given!r} is an error of unknown size, which is learned in a fit of EiVRegressor alone; here "
+            "state the error without dof=."
+        )
     return _stated_law(stated, spread)
 
 

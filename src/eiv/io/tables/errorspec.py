@@ -13,14 +13,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.io.notation import FORMS, read_error, two_columns
+from eiv.io.notation import FORMS, read_error, two_columns, with_dof_in_words, without_dof
 from eiv.io.tables.reading import Source, TableRows, check_unit, listed
 from eiv.io.tables.scanning import TableError
 
 __all__ = ["ErrorSpec", "ErrorTerm"]
 
 Array = NDArray[np.float64]
-_FACTOR = re.compile(r"[\s±\d.(,;eE+-]*k\s*")  # before the sign = of a coverage factor
+_FACTOR = re.compile(r"[\s±\d.(,;eE%)+-]*(?:sd[\s,;(]+)?(?:k|dof)\s*")  # before the sign = of a number
 Kind = Literal["absolute", "reading", "spread", "column", "columns", "stated"]
 Entry = float | Array | str | tuple[Array, Array]
 """The error of a feature, as `X_err` takes it: a number, one per row, a text, or minus and plus of each row."""
@@ -41,6 +41,7 @@ class ErrorTerm:
         spread: sd(x) over the training rows, once it is known.
         plus: the name of the column that holds how far true values lie above their readings.
         text: what is stated, such as "±0.7"; see `eiv.io.notation`.
+        dof: the degrees of freedom behind the error, where it is itself an estimate; else None.
 
     Examples:
         >>> ErrorTerm.parse("0.5").number, ErrorTerm.parse("5%").kind, ErrorTerm.parse("5%sd").kind
@@ -58,6 +59,7 @@ class ErrorTerm:
     spread: float | None = None
     plus: str | None = None
     text: str | None = None
+    dof: float | None = None
 
     @classmethod
     def parse(
@@ -68,6 +70,18 @@ class ErrorTerm:
         Messages name the option and `given`, the whole text of the user, of which `text` is a part.
         """
         option = f"{option} {given}".strip()
+        if text in (columns or ()):
+            return cls._alone(text, columns, option)
+        try:
+            text, dof = without_dof(text)
+        except ValueError as error:
+            raise TableError(f"{option}: {error}.") from error
+        term = cls._alone(text, columns, option)
+        return term if dof == math.inf else replace(term, dof=dof)
+
+    @classmethod
+    def _alone(cls, text: str, columns: Sequence[str] | None, option: str) -> ErrorTerm:
+        """The same for a text without degrees of freedom; `option` is what messages begin with."""
         if columns is not None and (pair := two_columns(text, columns)):
             return cls("columns", column=pair[0], plus=pair[1])
         try:
@@ -91,7 +105,7 @@ class ErrorTerm:
     def of_labels(cls, text: str, columns: Sequence[str]) -> ErrorTerm:
         """Read the error of a target, a standard deviation."""
         term = cls.parse(text, columns, text, "--y-err")
-        if not term.is_plain:
+        if not term.is_plain or term.dof is not None:
             raise TableError(f"--y-err {text}: the error of the target is a number, a percentage or a single column.")
         return term
 
@@ -141,6 +155,9 @@ class ErrorTerm:
         return errors
 
     def __str__(self) -> str:
+        return with_dof_in_words(self._size_in_words(), math.inf if self.dof is None else self.dof)
+
+    def _size_in_words(self) -> str:
         if self.kind == "column":
             return f"column {self.column}"
         if self.kind == "columns":
@@ -234,6 +251,12 @@ class ErrorSpec:
         """Whether no feature has an error."""
         return not self.noisy
 
+    @property
+    def dof(self) -> list[float] | None:
+        """The degrees of freedom behind each error, infinity where its size is known; None where all are."""
+        found = [math.inf if term.dof is None else term.dof for term in self.terms.values()]
+        return found if any(dof < math.inf for dof in found) else None
+
     def with_spreads(self, spreads: Mapping[str, float]) -> ErrorSpec:
         """The same errors, with the standard deviation of each column filled in."""
         return ErrorSpec(
@@ -288,7 +311,10 @@ def _is_term(term: dict[str, Any]) -> bool:
     """Whether this is what `to_json` makes of a term."""
     words = {"columns": ("column", "plus"), "column": ("column",), "stated": ("text",)}.get(str(term.get("kind")), ())
     numbers = (term.get("number", 0.0), term.get("spread", 0.0))
-    if not set(term) <= {"kind", "number", "spread", *words} or not all(
+    dof = term.get("dof", 1.0)
+    if not isinstance(dof, int | float) or not 1 <= dof < math.inf:
+        return False
+    if not set(term) <= {"kind", "number", "spread", "dof", *words} or not all(
         isinstance(term.get(word), str) for word in words
     ):
         return False
