@@ -8,8 +8,11 @@ import pytest
 
 from commands import QUICK, rows
 from eiv import EiVRegressor, censored, split_normal
+from eiv.cli.limits import Limits
 from eiv.inputs import NormalLaw, Rectangular
 from eiv.io.modelfile import read_header
+from eiv.io.tables import ErrorTerm
+from eiv.io.tables.reading import CellsOfReadings
 
 COLUMNS = ("--target", "mass", "--drop", "id", "--drop", "batch", "--drop", "temp_err")
 SMALL = (*QUICK, "--set", "input_prior=normal")
@@ -196,6 +199,9 @@ def test_missing_readings_of_exact_columns_have_true_values(folder, run, errors)
         (("--x-err", "length=+0.5 +0.2"), "--x-err length=+0.5 +0.2: of two sides one has the sign +"),
         (("--x-err", "length=0.4 k=0"), "k must be above zero, got '0.4 k=0'"),
         (("--x-err", "length=0.1 + 20%"), "x_err['length']: share must be one number of at most 0.1, got 0.2"),
+        (("--x-err", "length=0.1 low=few"), "--x-err length=0.1 low=few: low must be one number, got '0.1 low=few'"),
+        (("--x-err", "length=0.1 low=2 high=1"), "low = 2 must be below high = 1"),
+        (("--y-err", "0.1 low=0"), "--y-err 0.1 low=0: the error of the target is a number"),
         (("--x-err", "length=0.1 dof=0"), "--x-err length=0.1 dof=0: dof must be a number of at least 1"),
         (("--x-err", "0.1 dof=few"), "dof must be a number of at least 1, got '0.1 dof=few'"),
         (("--x-err", "0.1 dof=8"), "x_err: the size of errors is learned with network='cosine' only"),
@@ -211,7 +217,13 @@ def test_bad_notation_is_refused_with_column_and_text(folder, run, arguments, me
 
 @pytest.mark.parametrize(
     ("cell", "message"),
-    [("<", "line 4: column 'length' holds '<', a limit without a number"), ("<-1", "below = -1 must be above low = 0")],
+    [
+        ("<", "line 4: column 'length' holds '<', a limit without a number"),
+        ("> ", "line 4: column 'length' holds '> ', a limit without a number"),
+        ("<-1", "t.csv: column 'length' holds '<-1' and negative readings, so that true values need not lie above 0. "),
+        ("<0.05", 'need not lie above 0. State the least true value: --x-err "length=ERROR low=VALUE".'),
+        (">3", "column 'length' holds '>3', which does not say how far above the true value may lie. State the"),
+    ],
 )
 def test_bad_limits_are_refused(folder, run, cell, message):
     table = rows()
@@ -221,6 +233,46 @@ def test_bad_limits_are_refused(folder, run, cell, message):
     status, _, err = run("fit", "t.csv", *COLUMNS, "--x-err", "length=0.1", *SMALL, "-o", "m.eiv")
     assert status == 2
     assert message in " ".join(err.split())
+
+
+def test_the_ends_of_what_limits_leave_open_can_be_stated(folder, run):
+    table = rows()
+    assert table["length"].min() < 0
+    table["length"] = table["length"].round(4).astype(str)
+    table.loc[[2, 5, 9], "length"] = ["<-0.5", "< 0.1", "> 1.5"]
+    table.to_csv("t.csv", index=False)
+    ends = "length=±0.2 low=−3 high=4"  # a minus sign as in print
+    status, out, _ = run("fit", "t.csv", *COLUMNS, "--x-err", ends, *SMALL, "-o", "m.eiv")
+    assert status == 0
+    assert "true values from -3 on, true values up to 4" in said(out)
+    assert "2 readings below a limit" in said(out)
+    low, high = np.full(80, np.nan), np.full(80, np.nan)
+    low[[2, 5, 9]], high[[2, 5, 9]] = [-3, -3, 1.5], [-0.5, 0.1, 4]
+    x = pd.DataFrame({"length": pd.to_numeric(table["length"], errors="coerce"), "temp": table["temp"]})
+    wanted = EiVRegressor.load("m.eiv").predict(x, X_err=[censored(Rectangular(0.2), high, low), 0.0])
+    for options in ((), ("--x-err", "length=±0.2")):  # which keeps the ends
+        assert run("predict", "m.eiv", "t.csv", *options, "-o", "p.csv", "--force")[0] == 0
+        np.testing.assert_allclose(pd.read_csv("p.csv")["mean"], wanted, rtol=1e-6)
+    assert "length above 1.5 0.722" in said(run("explain", "m.eiv", "t.csv", "--row", "10")[1])  # 2.5 / sqrt(12)
+
+
+def test_limits_in_words():
+    nothing = np.full(3, np.nan)
+    cells = CellsOfReadings(nothing, np.array([0.1, 0.2, np.nan]), np.array([np.nan, np.nan, 1.5]))
+    found = Limits.of("t.csv", "a", cells, ErrorTerm("absolute", low=-3.0, high=4.0), is_signed=True)
+    assert found.words() == (
+        "2 readings below a limit, anywhere from -3 to it; 1 reading above a limit, anywhere from it to 4"
+    )
+
+
+def test_a_limit_in_new_rows_is_refused_where_the_training_rows_were_negative(model, run):
+    table = rows().iloc[:5]
+    table["length"] = ["0.5", "<0.05", "0.4", "0.3", "0.2"]
+    table.to_csv("n.csv", index=False)
+    status, _, err = run("predict", "m.eiv", "n.csv", "-o", "p.csv")
+    assert status == 2
+    assert "n.csv: column 'length' holds '<0.05' and negative readings" in " ".join(err.split())
+    assert run("predict", "m.eiv", "n.csv", "--x-err", "length=0.1 low=-2", "-o", "p.csv")[0] == 0
 
 
 def test_a_column_without_any_reading_is_refused(folder, run):

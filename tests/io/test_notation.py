@@ -25,7 +25,7 @@ from eiv.io.notation import Stated, read_error
         ),
         (("0.3 + 2%", "2 % + 0.3", "0.3+2%"), Stated("growing", 0.3, 0.02), "0.3 plus 2 % of the true value"),
         (
-            ("+0.5 -0.2", "-0.2 +0.5", "+0.5/-0.2", "+0.5, -0.2"),
+            ("+0.5 -0.2", "-0.2 +0.5", "−0.2 +0.5", "+0.5 / −0.2", "+0.5/-0.2", "+0.5, -0.2"),
             Stated("sides", 0.2, plus=0.5),
             "true value up to 0.5 above or 0.2 below the reading",
         ),
@@ -59,6 +59,7 @@ def test_other_texts_are_none_of_these(text):
         ("-1", "must not be negative or infinite, got '-1'"),
         ("inf", "must not be negative or infinite"),
         ("-5%", "must not be negative"),
+        ("−1", "must not be negative or infinite, got '−1'"),
         ("+0.5 +0.2", r"one has the sign \+ and the other -, .* got '\+0.5 \+0.2'"),
         ("-0.5 -0.2", r"one has the sign \+"),
         ("0.4 k=0", "k must be above zero, got '0.4 k=0'"),

@@ -216,13 +216,14 @@ def _show_inputs(table: ModelTable, row: TableRows, number: int) -> None:
     for heading in ("input", "value", "error", "in training"):
         shown.add_column(heading, overflow="fold", justify="left" if heading == "input" else "right")
     for j, (name, error) in enumerate(zip(table.features, _errors(table, row), strict=True)):
-        value, limit = (float(cells[0]) for cells in row.readings(name))
+        value, below, above = (float(cells[0]) for cells in row.readings(name))
         outside = "[bold yellow]outside[/] " if value < low[j] or value > high[j] else ""
-        is_missing = np.isnan(value) and np.isnan(limit)
+        words = {"": value, "below ": below, "above ": above}
+        said = [f"{what}{number:.6g}" for what, number in words.items() if np.isfinite(number)]
         shown.add_row(
             printable(name),
-            "missing" if is_missing else f"below {limit:.6g}" if np.isnan(value) else f"{value:.6g}",
-            "–" if is_missing else f"{error:.4g}" if error else "exact",
+            said[0] if said else "missing",
+            "–" if not said else f"{error:.4g}" if error else "exact",
             f"{outside}{low[j]:.4g} to {high[j]:.4g}",
         )
     console.print(shown)

@@ -317,6 +317,8 @@ def _scores(model: EiVRegressor, table: TrainingTable, test: NDArray[np.intp]) -
 
 
 def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
+    from eiv.cli.limits import in_words  # noqa: PLC0415  (slow to import)
+
     n_rows = f"{len(table.y):,} rows"
     if table.missing.n_bad:
         names = ", ".join(table.missing.columns)
@@ -331,10 +333,10 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
     spreads, gaps = table.spreads, table.gaps
     for name, term in itertools.islice(table.spec.terms.items(), _MOST_SHOWN):
         words = [str(term)]
-        if name in table.below:
-            words.append(f"{_readings(table.below[name])} below a limit, anywhere from 0 to it")
+        if name in table.limits:
+            words.append(table.limits[name])
         if name in gaps:
-            words.append(f"{_readings(gaps[name])} missing, integrated over")
+            words.append(f"{in_words(gaps[name])} missing, integrated over")
         shown.add_row(printable(name), "feature", printable("; ".join(words)), f"{spreads[name]:.4g}")
     _add_rest(shown, "features", len(spreads))
     for name, why in itertools.islice(table.left_out.items(), _MOST_SHOWN):
@@ -347,10 +349,6 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
     console.print(shown)
     if table.spec.is_exact:
         console.print("No errors of the inputs were given (--x-err), so they are taken as exact.")
-
-
-def _readings(n: int) -> str:
-    return f"{n:,} {'reading' if n == 1 else 'readings'}"
 
 
 def _add_rest(shown: Table, what: str, n: int) -> None:

@@ -117,8 +117,8 @@ class ModelTable:
         if unclear:
             for rows in self.source.chunks(tuple(unclear)):
                 for name in unclear:
-                    numbers, limits = rows.readings(name)
-                    if np.isfinite(limits).any() or (self.integrates and np.isnan(numbers).any()):
+                    cells = rows.readings(name)
+                    if cells.hidden.any() or (self.integrates and np.isnan(cells.numbers).any()):
                         found.add(name)
         return tuple(name for name in self.features if name in found)
 
@@ -132,7 +132,7 @@ class ModelTable:
     def numbers(self, rows: TableRows) -> dict[str, Array]:
         """The columns that the model reads, as numbers; without those of which some cells hold a limit."""
         found = {name: rows.readings(name) for name in self.columns}
-        return {name: numbers for name, (numbers, limits) in found.items() if not np.isfinite(limits).any()}
+        return {name: cells.numbers for name, cells in found.items() if not cells.hidden.any()}
 
     def chunks(
         self, drop_missing: bool, columns: tuple[str, ...] | None = None
@@ -155,11 +155,14 @@ class ModelTable:
 
     def inputs(self, rows: TableRows, good: NDArray[np.bool_]) -> tuple[Array, Errors | None]:
         """X, `good rows x n_x`, and X_err in a form for the model; None stands for that of the fit."""
-        from eiv.cli.data import with_limits  # noqa: PLC0415
+        from eiv.cli.limits import limits_of, with_limits  # noqa: PLC0415
 
         readings = {name: rows.readings(name) for name in self.features}
-        X = np.column_stack([numbers[good] for numbers, _ in readings.values()])
-        limits = {name: below[good] for name, (_, below) in readings.items() if np.isfinite(below[good]).any()}
+        X = np.column_stack([cells.numbers[good] for cells in readings.values()])
+        least = self.model.record.x_quantiles[0]
+        signed = [name for name, value in zip(self.features, least, strict=True) if value < 0]
+        terms = {} if self.spec is None else self.spec.terms
+        limits = limits_of(str(self.source.path), readings, good, terms, signed)
         stated: Any = None if self.spec is None else self.spec.stated(rows, good)
         if limits:
             stated = with_limits(self._of_fit() if stated is None else stated, self.features, limits)
@@ -185,9 +188,9 @@ class ModelTable:
 
     def gaps(self, rows: TableRows) -> dict[str, Array]:
         """The columns that the model reads, as numbers whose gaps leave a row out."""
-        from eiv.cli.data import as_gaps  # noqa: PLC0415
+        from eiv.cli.limits import as_gaps  # noqa: PLC0415
 
-        features = {name: as_gaps(*rows.readings(name), self.integrates) for name in self.features}
+        features = {name: as_gaps(rows.readings(name), self.integrates) for name in self.features}
         return features | {name: rows.numbers(name) for name in self.columns if name not in features}
 
     def sample(self, drop_missing: bool) -> Sample:

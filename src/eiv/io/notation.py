@@ -109,10 +109,11 @@ def read_error(text: str) -> Stated | None:
     if dof < math.inf:
         stated = read_error(alone)
         return None if stated is None else replace(stated, dof=dof)
-    plain = _number(text)
+    typed = text.replace("−", "-")  # the minus sign of typeset tables
+    plain = _number(typed)
     if plain is not None:
         return Stated("absolute", _checked(plain, text))
-    tidy = re.sub(r"\+\s*/?\s*-", "±", text.strip())
+    tidy = re.sub(r"\+\s*/?\s*-", "±", typed.strip())
     for kind, pattern in _COMPILED.items():
         if found := pattern.fullmatch(tidy):
             stated = _stated(kind, found.groupdict(), text)

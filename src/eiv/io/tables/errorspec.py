@@ -20,7 +20,8 @@ from eiv.io.tables.scanning import TableError
 __all__ = ["ErrorSpec", "ErrorTerm"]
 
 Array = NDArray[np.float64]
-_FACTOR = re.compile(r"[\s±\d.(,;eE%)+-]*(?:sd[\s,;(]+)?(?:k|dof)\s*")  # before the sign = of a number
+_FACTOR = re.compile(r"[\s±\d.(,;eE%)+−-]*(?:sd[\s,;(]+)?(?:k|dof|low|high)\s*")  # before the sign = of a number
+_END = re.compile(r"(?P<error>.*?\S)[\s,;]+(?P<name>low|high)\s*=\s*(?P<value>\S+)\s*", re.DOTALL)
 Kind = Literal["absolute", "reading", "spread", "column", "columns", "stated"]
 Entry = float | Array | str | tuple[Array, Array]
 """The error of a feature, as `X_err` takes it: a number, one per row, a text, or minus and plus of each row."""
@@ -42,6 +43,8 @@ class ErrorTerm:
         plus: the name of the column that holds how far true values lie above their readings.
         text: what is stated, such as "±0.7"; see `eiv.io.notation`.
         dof: the degrees of freedom behind the error, where it is itself an estimate; else None.
+        low: the least true value behind a cell such as <0.05; None where that is not stated.
+        high: the largest true value behind a cell such as >3.
 
     Examples:
         >>> ErrorTerm.parse("0.5").number, ErrorTerm.parse("5%").kind, ErrorTerm.parse("5%sd").kind
@@ -60,6 +63,8 @@ class ErrorTerm:
     plus: str | None = None
     text: str | None = None
     dof: float | None = None
+    low: float | None = None
+    high: float | None = None
 
     @classmethod
     def parse(
@@ -73,11 +78,12 @@ class ErrorTerm:
         if text in (columns or ()):
             return cls._alone(text, columns, option)
         try:
+            text, ends = _without_ends(text)
             text, dof = without_dof(text)
         except ValueError as error:
             raise TableError(f"{option}: {error}.") from error
         term = cls._alone(text, columns, option)
-        return term if dof == math.inf else replace(term, dof=dof)
+        return replace(term, dof=None if dof == math.inf else dof, low=ends.get("low"), high=ends.get("high"))
 
     @classmethod
     def _alone(cls, text: str, columns: Sequence[str] | None, option: str) -> ErrorTerm:
@@ -105,7 +111,7 @@ class ErrorTerm:
     def of_labels(cls, text: str, columns: Sequence[str]) -> ErrorTerm:
         """Read the error of a target, a standard deviation."""
         term = cls.parse(text, columns, text, "--y-err")
-        if not term.is_plain or term.dof is not None:
+        if not term.is_plain or term.dof is not None or term.ends:
             raise TableError(f"--y-err {text}: the error of the target is a number, a percentage or a single column.")
         return term
 
@@ -155,7 +161,19 @@ class ErrorTerm:
         return errors
 
     def __str__(self) -> str:
-        return with_dof_in_words(self._size_in_words(), math.inf if self.dof is None else self.dof)
+        words = with_dof_in_words(self._size_in_words(), math.inf if self.dof is None else self.dof)
+        low = "" if self.low is None else f", true values from {self.low:g} on"
+        return words + low + ("" if self.high is None else f", true values up to {self.high:g}")
+
+    def with_ends(self, kept: ErrorTerm) -> ErrorTerm:
+        """The same with the ends of another term where none are stated."""
+        low, high = (kept.low if self.low is None else self.low), (kept.high if self.high is None else self.high)
+        return replace(self, low=low, high=high)
+
+    @property
+    def ends(self) -> dict[str, float]:
+        """The ends that are stated for cells such as <0.05 and >3."""
+        return {name: end for name, end in (("low", self.low), ("high", self.high)) if end is not None}
 
     def _size_in_words(self) -> str:
         if self.kind == "column":
@@ -197,20 +215,24 @@ class ErrorSpec:
         columns: Sequence[str],
         kept: Mapping[str, ErrorTerm] | None = None,
     ) -> ErrorSpec:
-        """Read texts `VALUE`, for all features, and `FEATURE=VALUE`; other features have their `kept` term, or none."""
+        """Read texts `VALUE`, for all features, and `FEATURE=VALUE`; other features have their `kept` term, or none.
+
+        The ends of a kept term stay, unless others are given.
+        """
         terms = dict.fromkeys(features, ErrorTerm("absolute")) | dict(kept or {})
         given: dict[str, ErrorTerm] = {}
         for text in texts:
             feature, value = split_error(text, columns)
             if feature is None:
                 term = ErrorTerm.parse(value, ())
-                terms = dict.fromkeys(features, term)
+                terms = {name: term.with_ends(terms[name]) for name in features}
             elif feature not in terms:
                 raise TableError(f"--x-err {text}: {feature!r} is not a feature; these are: {listed(features)}.")
             elif feature in given:
                 raise TableError(f"--x-err: the error of {feature!r} is given twice.")
             else:
-                given[feature] = ErrorTerm.parse(value, columns, text)
+                term = ErrorTerm.parse(value, columns, text)
+                given[feature] = term.with_ends(terms[feature])
                 for column in given[feature].columns:
                     if column in features:
                         raise TableError(
@@ -311,10 +333,10 @@ def _is_term(term: dict[str, Any]) -> bool:
     """Whether this is what `to_json` makes of a term."""
     words = {"columns": ("column", "plus"), "column": ("column",), "stated": ("text",)}.get(str(term.get("kind")), ())
     numbers = (term.get("number", 0.0), term.get("spread", 0.0))
-    dof = term.get("dof", 1.0)
-    if not isinstance(dof, int | float) or not 1 <= dof < math.inf:
+    dof, ends = term.get("dof", 1.0), [term.get(name, 0.0) for name in ("low", "high")]
+    if not all(isinstance(number, int | float) and math.isfinite(number) for number in (dof, *ends)) or dof < 1:
         return False
-    if not set(term) <= {"kind", "number", "spread", "dof", *words} or not all(
+    if not set(term) <= {"kind", "number", "spread", "dof", "low", "high", *words} or not all(
         isinstance(term.get(word), str) for word in words
     ):
         return False
@@ -336,6 +358,19 @@ def split_error(text: str, columns: Sequence[str]) -> tuple[str | None, str]:
     if _FACTOR.fullmatch(text[: places[0]]):  # 0.4 k=2
         return None, text
     raise TableError(f"--x-err {text}: there is no column {text[: places[0]]!r}; these are: {listed(columns)}.")
+
+
+def _without_ends(text: str) -> tuple[str, dict[str, float]]:
+    """The text of an error without the ends `low=` and `high=` of what cells such as <0.05 leave open, and these."""
+    ends: dict[str, float] = {}
+    while found := _END.fullmatch(text):
+        end = _number(found["value"].replace("−", "-"))
+        if end is None or not math.isfinite(end) or found["name"] in ends:
+            raise ValueError(f"{found['name']} must be one number, got {text!r}")
+        text, ends = found["error"], ends | {found["name"]: end}
+    if len(ends) > 1 and not ends["low"] < ends["high"]:
+        raise ValueError(f"low = {ends['low']:g} must be below high = {ends['high']:g}")
+    return text, ends
 
 
 def _number(text: str) -> float | None:
