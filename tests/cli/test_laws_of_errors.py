@@ -253,7 +253,7 @@ def test_the_ends_of_what_limits_leave_open_can_be_stated(folder, run):
     for options in ((), ("--x-err", "length=±0.2")):  # which keeps the ends
         assert run("predict", "m.eiv", "t.csv", *options, "-o", "p.csv", "--force")[0] == 0
         np.testing.assert_allclose(pd.read_csv("p.csv")["mean"], wanted, rtol=1e-6)
-    assert "length above 1.5 0.722" in said(run("explain", "m.eiv", "t.csv", "--row", "10")[1])  # 2.5 / sqrt(12)
+    assert "length above 1.5 0.7217" in said(run("explain", "m.eiv", "t.csv", "--row", "10")[1])  # 2.5 / sqrt(12)
 
 
 def test_limits_in_words():
