@@ -18,7 +18,7 @@ from eiv.inputs.repeats import Repeats
 from eiv.io.notation import without_dof
 from eiv.validation import in_feature_order
 
-__all__ = ["EstimatedError", "LearnedSizes", "SizeNode", "SizePrior", "as_estimated", "estimated"]
+__all__ = ["EstimatedError", "LearnedSizes", "SizeNode", "SizePrior", "estimated"]
 
 Array = NDArray[np.float64]
 _LEAST_DOF = 1.0

@@ -255,7 +255,7 @@ def _stated_law(stated: Stated, spread: float) -> ErrorLaw:
         return SplitNormal(stated.number, stated.plus)
     if stated.kind == "spread":
         return NormalLaw(stated.share * spread)
-    return NormalLaw(stated.number, stated.share)
+    return NormalLaw(stated.number, stated.share, stated.k)
 
 
 def _spread(x: Array) -> Array:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-__all__ = ["FORMS", "Stated", "is_notation", "read_error", "two_columns", "without_dof"]
+__all__ = ["FORMS", "Stated", "is_notation", "read_error", "two_columns"]
 
 FORMS = (
     "0.5 (a standard deviation), 0.4 k=2, 5% (of the reading), 5%sd (of the column's spread), ±0.7 (limits), "
