@@ -119,7 +119,8 @@ def sensitivity_figure(
 ) -> Figure:
     """What other errors do, in four panels, for each choice of columns.
 
-    Sizes are a line against their factor, other laws of the stated size are points on the right of it.
+    Sizes are a line against their factor, other laws of the stated size are points on the right of it. What the fit
+    itself took in the place of the stated errors is a dashed line.
     """
     panels = {
         "moved": "change of the prediction, in u",
@@ -128,6 +129,7 @@ def sensitivity_figure(
         "density_gain": "log density of a label, gain in nats",
     }
     factors = sorted({row["factor"] for rows in lines.values() for row in rows})
+    ticks = sorted({row["factor"] for rows in lines.values() for row in rows if not row["as_fitted"]})
     names = list(dict.fromkeys(row["law"] for rows in laws.values() for row in rows))
     places = dict(zip(names, _beyond(factors, len(names)), strict=True))
     with styled():
@@ -137,6 +139,8 @@ def sensitivity_figure(
                 colour = "black" if not place else FEATURES[(place - 1) % len(FEATURES)]
                 look = {"color": colour, "marker": "osD^v<>"[place % 7], "markersize": 4}
                 others = laws[column]
+                for row in (row for row in rows if row["as_fitted"]):
+                    panel.axvline(row["factor"], color=colour, linestyle="--", linewidth=0.8, label="as fitted")
                 for x, shown, line in (
                     ([row["factor"] for row in rows], rows, {"linewidth": 1.2, "label": column}),
                     ([places[row["law"]] for row in others], others, {"linestyle": "none", "elinewidth": 1.2}),
@@ -150,8 +154,8 @@ def sensitivity_figure(
         axes[1, 0].minorticks_off()
         for panel in axes[1]:
             panel.set_xticks(
-                [*factors, *places.values()],
-                [f"{factor:g}" for factor in factors] + [name.replace("_", " ") for name in names],
+                [*ticks, *places.values()],
+                [f"{factor:g}" for factor in ticks] + [name.replace("_", " ") for name in names],
                 rotation=45 if names else 0,
                 ha="right" if names else "center",
                 rotation_mode="anchor",
@@ -159,7 +163,9 @@ def sensitivity_figure(
             panel.minorticks_off()
             panel.set(xlabel="factor of the stated errors" + (", or their law" if names else ""))
         title = "errors of" if len(lines) > 1 else None
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper", frameon=False, title=title)
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        named = dict(zip(labels, handles, strict=True))  # "as fitted" once
+        figure.legend(named.values(), named.keys(), loc="outside right upper", frameon=False, title=title)
     return figure
 
 

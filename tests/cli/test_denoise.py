@@ -122,7 +122,7 @@ def test_a_model_of_classes(folder, run):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--x-err", "0"), "d.csv: the inputs are taken as exact, so there is no noise to remove."),
+        (("--x-err", "0"), "d.csv: the inputs are taken as exact, and none is missing or below a limit, so"),
         (("--without-labels", "--target", "mass"), "--without-labels leaves no use for --target and --y-err."),
         (("--target", "weight"), "'weight'"),
         (("--level", "2"), "--level must lie between 0 and 1, got 2.0."),

@@ -8,8 +8,11 @@ import pytest
 
 from commands import QUICK, rows
 from eiv import EiVRegressor, censored, split_normal
+from eiv.cli.limits import Limits
 from eiv.inputs import NormalLaw, Rectangular
 from eiv.io.modelfile import read_header
+from eiv.io.tables import ErrorTerm
+from eiv.io.tables.reading import CellsOfReadings
 
 COLUMNS = ("--target", "mass", "--drop", "id", "--drop", "batch", "--drop", "temp_err")
 SMALL = (*QUICK, "--set", "input_prior=normal")
@@ -54,6 +57,39 @@ def test_the_file_of_options_takes_the_same_notation(folder, run):
     assert said(out).count("0.05 (0.1 at k = 2)") == 2
 
 
+@pytest.mark.parametrize("config", [False, True])
+def test_an_error_that_is_itself_an_estimate(folder, run, config):
+    learns = ("--set", "network=cosine", "--set", "hidden_units=8", "--set", "input_prior=normal")
+    given = ("--x-err", "length=0.1 dof=8", "--x-err", "temp=0.2 k=2 dof=50")
+    if config:
+        Path("e.toml").write_text("[x_err]\nlength = '0.1 dof=8'\ntemp = '0.2 k=2 dof=50'\n")
+        given = ("--config", "e.toml")
+    status, out, err = run("fit", "d.csv", *COLUMNS, *given, *learns, "--no-refit", "-o", "m.eiv")
+    assert (status, err) == (0, "")
+    assert "0.1, itself an estimate with 8 degrees of freedom: its size is learned" in said(out)
+    assert "0.1 (0.2 at k = 2), itself an estimate with 50 degrees of freedom: its size is learned" in said(out)
+    assert "the stated ones, uncertain by" in said(out)
+    model = EiVRegressor.load("m.eiv")
+    assert (model.x_err_scale_.prior_std > 0).all()
+    assert "itself an estimate with 8 degrees of freedom" in said(run("info", "m.eiv")[1])
+    assert run("predict", "m.eiv", "d.csv", "-o", "p.csv")[0] == 0
+    np.testing.assert_allclose(pd.read_csv("p.csv")["mean"], model.predict(rows()[["length", "temp"]]), rtol=1e-6)
+    status, _, err = run("predict", "m.eiv", "d.csv", "--x-err", "length=0.2 dof=3", "-o", "q.csv")
+    assert status == 2
+    assert "--x-err: the size of errors is learned in `eiv fit`; here give the error without dof=" in said(err)
+    assert run("predict", "m.eiv", "d.csv", "--x-err", "length=0.2", "-o", "q.csv")[0] == 0
+
+
+def test_a_column_of_errors_can_be_an_estimate(folder, run):
+    learns = ("--set", "network=cosine", "--set", "hidden_units=8", "--set", "input_prior=normal")
+    errors = ("--x-err", "temp=temp_err dof=6", "--no-refit")
+    status, out, _ = run("fit", "d.csv", *COLUMNS[:-2], *errors, *learns, "-o", "m.eiv")
+    assert status == 0
+    assert "column temp_err, itself an estimate with 6 degrees of freedom: its size is learned" in said(out)
+    sizes = EiVRegressor.load("m.eiv").x_err_scale_
+    assert (sizes.prior_std > 0).tolist() == [False, True]
+
+
 def test_two_columns_hold_minus_and_plus(folder, run):
     table = rows().assign(down=np.linspace(0.1, 0.2, 80).round(3), up=0.3)
     table.to_csv("t.csv", index=False)
@@ -88,9 +124,13 @@ def test_readings_below_a_limit(folder, run):
     np.testing.assert_allclose(written["mean"], wanted, rtol=1e-6)
     assert run("predict", "m.eiv", "t.csv", "-o", "p.parquet")[0] == 0
     assert run("report", "m.eiv", "t.csv", "-o", "r.html")[0] == 0
-    status, out, err = run("explain", "m.eiv", "t.csv", "--row", "3")
-    assert (status, out) == (2, "")
-    assert "column 'length' holds no number; `eiv explain` takes rows without gaps only" in " ".join(err.split())
+    status, out, _ = run("explain", "m.eiv", "t.csv", "--row", "3")
+    assert status == 0
+    assert "length below 1.5 0.433" in said(out)  # 1.5 / sqrt(12)
+    assert run("denoise", "m.eiv", "t.csv", "-o", "z.csv", "--without-labels")[0] == 0
+    found = pd.read_csv("z.csv").loc[[2, 5]]
+    assert found["length_true_low"].min() > -0.2
+    assert (found["length_true"] < [1.5, 1.2]).all()
 
 
 def test_missing_readings_are_integrated_over(folder, run):
@@ -101,6 +141,7 @@ def test_missing_readings_are_integrated_over(folder, run):
     status, _, err = run(*fit)
     assert status == 2
     assert "--set missing=integrate keeps rows with missing readings of features" in " ".join(err.split())
+    assert run(*fit[:-1], "n.eiv", "--drop-missing")[0] == 0
     status, out, _ = run(*fit, "--set", "missing=integrate")
     assert status == 0
     assert "80 read" in out
@@ -113,9 +154,42 @@ def test_missing_readings_are_integrated_over(folder, run):
     assert written["mean"].notna().all()
     assert written["aleatoric"][[3, 7]].min() > written["aleatoric"].median()
     assert run("report", "m.eiv", "h.csv", "-o", "r.html")[0] == 0
-    status, out, err = run("explain", "m.eiv", "h.csv", "--row", "4")
-    assert (status, out) == (2, "")
-    assert "column 'length' holds" in err
+    status, out, _ = run("explain", "m.eiv", "h.csv", "--row", "4", "--gum", "g.csv")
+    assert status == 0
+    assert "length missing –" in said(out)
+    assert "fitted curve" in out
+    budget = pd.read_csv("g.csv", index_col=0)
+    assert budget.loc["length", "std"] > 3 * budget.loc["temp", "std"]
+    status, _, err = run("explain", "n.eiv", "h.csv", "--row", "4")
+    assert status == 2
+    assert "column 'length' holds a missing or infinite value" in " ".join(err.split())
+
+
+@pytest.mark.parametrize("errors", [(), ("--x-err", "temp=0.1")])
+def test_missing_readings_of_exact_columns_have_true_values(folder, run, errors):
+    table = rows()
+    table.loc[[3, 7, 60], "length"] = np.nan
+    table.to_csv("h.csv", index=False)
+    fit = ("fit", "h.csv", *COLUMNS, *errors, *SMALL, "--set", "missing=integrate", "-o", "m.eiv")
+    assert run(*fit)[0] == 0
+    status, _, err = run("denoise", "m.eiv", "h.csv", "-o", "z.csv")
+    assert status == 0
+    assert errors or "3 of 80 labels are hardly explained" in err  # in rows that are exact there is nothing to find
+    written = pd.read_csv("z.csv")
+    found = EiVRegressor.load("m.eiv").true_inputs(table[["length", "temp"]], table["mass"])
+    np.testing.assert_allclose(written["length_true"], found.mean[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(written["length_true_std"], found.std[:, 0], rtol=1e-6)
+    assert (written["length_true_std"][[3, 7, 60]] > 0.1).all()
+    assert (written["length_true_std"].drop([3, 7, 60]) == 0).all()
+    assert ("temp_true" in written) == bool(errors)
+    rows().to_csv("full.csv", index=False)
+    status, _, err = run("denoise", "m.eiv", "full.csv", "-o", "y.csv")
+    assert (status, "none is missing or below a limit" in " ".join(err.split())) == (
+        (0, False) if errors else (2, True)
+    )
+    assert run("predict", "m.eiv", "full.csv", "-o", "p.csv")[0] == 0  # a table without gaps
+    wanted = EiVRegressor.load("m.eiv").predict(rows()[["length", "temp"]])
+    np.testing.assert_allclose(pd.read_csv("p.csv")["mean"], wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +199,13 @@ def test_missing_readings_are_integrated_over(folder, run):
         (("--x-err", "length=+0.5 +0.2"), "--x-err length=+0.5 +0.2: of two sides one has the sign +"),
         (("--x-err", "length=0.4 k=0"), "k must be above zero, got '0.4 k=0'"),
         (("--x-err", "length=0.1 + 20%"), "x_err['length']: share must be one number of at most 0.1, got 0.2"),
+        (("--x-err", "length=0.1 low=few"), "--x-err length=0.1 low=few: low must be one number, got '0.1 low=few'"),
+        (("--x-err", "length=0.1 low=2 high=1"), "low = 2 must be below high = 1"),
+        (("--y-err", "0.1 low=0"), "--y-err 0.1 low=0: the error of the target is a number"),
+        (("--x-err", "length=0.1 dof=0"), "--x-err length=0.1 dof=0: dof must be a number of at least 1"),
+        (("--x-err", "0.1 dof=few"), "dof must be a number of at least 1, got '0.1 dof=few'"),
+        (("--x-err", "0.1 dof=8"), "x_err: the size of errors is learned with network='cosine' only"),
+        (("--y-err", "0.1 dof=8"), "--y-err 0.1 dof=8: the error of the target is a number, a percentage or a single"),
         (("--y-err", "±0.1"), "--y-err ±0.1: the error of the target is a number, a percentage or a single column"),
     ],
 )
@@ -136,7 +217,13 @@ def test_bad_notation_is_refused_with_column_and_text(folder, run, arguments, me
 
 @pytest.mark.parametrize(
     ("cell", "message"),
-    [("<", "line 4: column 'length' holds '<', a limit without a number"), ("<-1", "below = -1 must be above low = 0")],
+    [
+        ("<", "line 4: column 'length' holds '<', a limit without a number"),
+        ("> ", "line 4: column 'length' holds '> ', a limit without a number"),
+        ("<-1", "t.csv: column 'length' holds '<-1' and negative readings, so that true values need not lie above 0. "),
+        ("<0.05", 'need not lie above 0. State the least true value: --x-err "length=ERROR low=VALUE".'),
+        (">3", "column 'length' holds '>3', which does not say how far above the true value may lie. State the"),
+    ],
 )
 def test_bad_limits_are_refused(folder, run, cell, message):
     table = rows()
@@ -146,6 +233,46 @@ def test_bad_limits_are_refused(folder, run, cell, message):
     status, _, err = run("fit", "t.csv", *COLUMNS, "--x-err", "length=0.1", *SMALL, "-o", "m.eiv")
     assert status == 2
     assert message in " ".join(err.split())
+
+
+def test_the_ends_of_what_limits_leave_open_can_be_stated(folder, run):
+    table = rows()
+    assert table["length"].min() < 0
+    table["length"] = table["length"].round(4).astype(str)
+    table.loc[[2, 5, 9], "length"] = ["<-0.5", "< 0.1", "> 1.5"]
+    table.to_csv("t.csv", index=False)
+    ends = "length=±0.2 low=−3 high=4"  # a minus sign as in print
+    status, out, _ = run("fit", "t.csv", *COLUMNS, "--x-err", ends, *SMALL, "-o", "m.eiv")
+    assert status == 0
+    assert "true values from -3 on, true values up to 4" in said(out)
+    assert "2 readings below a limit" in said(out)
+    low, high = np.full(80, np.nan), np.full(80, np.nan)
+    low[[2, 5, 9]], high[[2, 5, 9]] = [-3, -3, 1.5], [-0.5, 0.1, 4]
+    x = pd.DataFrame({"length": pd.to_numeric(table["length"], errors="coerce"), "temp": table["temp"]})
+    wanted = EiVRegressor.load("m.eiv").predict(x, X_err=[censored(Rectangular(0.2), high, low), 0.0])
+    for options in ((), ("--x-err", "length=±0.2")):  # which keeps the ends
+        assert run("predict", "m.eiv", "t.csv", *options, "-o", "p.csv", "--force")[0] == 0
+        np.testing.assert_allclose(pd.read_csv("p.csv")["mean"], wanted, rtol=1e-6)
+    assert "length above 1.5 0.7217" in said(run("explain", "m.eiv", "t.csv", "--row", "10")[1])  # 2.5 / sqrt(12)
+
+
+def test_limits_in_words():
+    nothing = np.full(3, np.nan)
+    cells = CellsOfReadings(nothing, np.array([0.1, 0.2, np.nan]), np.array([np.nan, np.nan, 1.5]))
+    found = Limits.of("t.csv", "a", cells, ErrorTerm("absolute", low=-3.0, high=4.0), is_signed=True)
+    assert found.words() == (
+        "2 readings below a limit, anywhere from -3 to it; 1 reading above a limit, anywhere from it to 4"
+    )
+
+
+def test_a_limit_in_new_rows_is_refused_where_the_training_rows_were_negative(model, run):
+    table = rows().iloc[:5]
+    table["length"] = ["0.5", "<0.05", "0.4", "0.3", "0.2"]
+    table.to_csv("n.csv", index=False)
+    status, _, err = run("predict", "m.eiv", "n.csv", "-o", "p.csv")
+    assert status == 2
+    assert "n.csv: column 'length' holds '<0.05' and negative readings" in " ".join(err.split())
+    assert run("predict", "m.eiv", "n.csv", "--x-err", "length=0.1 low=-2", "-o", "p.csv")[0] == 0
 
 
 def test_a_column_without_any_reading_is_refused(folder, run):

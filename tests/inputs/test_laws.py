@@ -58,6 +58,39 @@ def test_the_posterior_of_zeta_is_that_of_quadrature(law, prior):
         assert np.interp(level, grid, weights.cumsum() - weights / 2) == pytest.approx(0.5, abs=1e-4)
 
 
+def split_of(ratio, std=0.5):
+    """A split normal law with this standard deviation whose plus is `ratio` times its minus, and its density."""
+    minus = std / np.sqrt((1 - 2 / np.pi) * (ratio - 1) ** 2 + ratio)
+    sides = minus, ratio * minus
+    return split_normal(*sides), lambda e: np.exp(-0.5 * (e / np.where(e < 0, *sides)) ** 2)
+
+
+LIMIT, WIDE, SCALE = np.sqrt(3) / 2, np.sqrt(6) / 2, np.sqrt(1 / 8)  # of laws with a standard deviation of 0.5
+TRUE_LAWS = {  # a law, its density, and how far off mean and standard deviation may be: within 2 prior spreads, at 4
+    "rectangular": (rectangular(LIMIT), lambda e: 1.0 * (np.abs(e) <= LIMIT), (0.001, 0.004), (0.013, 0.014)),
+    "triangular": (triangular(WIDE), lambda e: np.maximum(1 - np.abs(e) / WIDE, 0), (0.002, 0.005), (0.028, 0.036)),
+    "student_t": (student_t(SCALE, 4), lambda e: stats.t.pdf(e / SCALE, 4), (0.002, 0.003), (0.13, 0.075)),
+    "split_normal, 2.5": (*split_of(2.5), (0.008, 0.010), (0.023, 0.030)),
+    "split_normal, 4": (*split_of(4.0), (0.008, 0.011), (0.067, 0.080)),
+}
+
+
+@pytest.mark.parametrize("kind", TRUE_LAWS)
+def test_the_posterior_is_near_that_of_the_law_itself(kind):
+    """Not of its parts: the table of docs/errors.md has these numbers."""
+    law, density_of, within, far = TRUE_LAWS[kind]
+    x = np.append(np.linspace(-2, 2, 17), [-4, 4])
+    zeta = zeta_given(NormalPrior(1.0), double(x)[:, None], MixedErrors.of([law.parts(x, "x_err")]))
+    grid = np.linspace(-10, 10, 100_001)
+    weights = stats.norm.pdf(grid) * density_of(grid - x[:, None])
+    weights /= weights.sum(1, keepdims=True)
+    mean = weights @ grid
+    std = np.sqrt((weights * (grid - mean[:, None]) ** 2).sum(1))
+    off = np.stack([np.abs(zeta.mean[:, 0].numpy() - mean) / std, np.abs(zeta.std[:, 0].numpy() / std - 1)])
+    assert (off[:, :-2].max(1) <= within).all()
+    assert (off[:, -2:].max(1) <= far).all()
+
+
 @pytest.mark.parametrize("laws", [("rectangular", "split_normal"), ("student_t", None), (None, "triangular")])
 def test_columns_that_depend_on_each_other_are_taken_in_together(laws):
     covariances = [[[0.5, 0.3], [0.3, 0.4]], [[0.6, -0.2], [-0.2, 0.3]]]
@@ -305,6 +338,9 @@ def test_laws_of_several_columns_are_named_as_these():
         (lambda: censored(0.1, [1.0, np.nan]).parts(np.zeros(3), "x_err"), "below must be one limit per row"),
         (lambda: censored(0.1, [0.5], low=0.6).parts(np.zeros(1), "x_err"), "wrong order in row 0: below = 0.5"),
         (lambda: law_from_pairs([1.0, 2.0], [1.0]), "the same shape"),
+        (lambda: law_from_pairs("a", "b"), "clean must be numbers, `rows` or `rows x n_x`, got 'a'"),
+        (lambda: law_from_pairs([1.0], {"a": 1}), "noisy must be numbers, `rows` or `rows x n_x`, got {'a': 1}"),
+        (lambda: law_from_repeats([["a"] * 99], [0]), "X must be numbers, `rows` or `rows x n_x`, got <class 'list'>"),
         (lambda: law_from_pairs(np.zeros(5), np.arange(5.0)), "12 readings at least, got 5"),
         (lambda: law_from_pairs(np.zeros(20), np.ones(20)), "off by 1, so that there is no error"),
         (lambda: law_from_pairs(np.zeros(20), np.arange(20.0), clean_err=-1), "errors not negative"),

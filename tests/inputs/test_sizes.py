@@ -9,7 +9,7 @@ from scipy import stats
 
 import eiv
 from eiv.inputs.errors import times
-from eiv.inputs.sizes import LearnedSizes, SizePrior, two_nodes
+from eiv.inputs.sizes import EstimatedError, LearnedSizes, SizePrior, as_estimated, two_nodes
 
 
 @pytest.mark.parametrize("dof", [1.0, 4.0, 30.0])
@@ -45,12 +45,45 @@ def test_degrees_of_freedom_by_the_rule_of_the_gum():
     [
         ({}, "Give either dof or rel_uncertainty, got dof=None"),
         ({"dof": 3, "rel_uncertainty": 0.2}, "Give either dof or rel_uncertainty, got dof=3"),
-        ({"rel_uncertainty": 0.9}, "rel_uncertainty must be above 0 and at most 0.7, got 0.9"),
+        ({"rel_uncertainty": 0.9}, "rel_uncertainty must be a number above 0 and at most 0.7 or a text .*, got 0.9"),
+        ({"rel_uncertainty": "30"}, "rel_uncertainty must be .* or a text such as '30%', .*, got '30'"),
+        ({"rel_uncertainty": "many%"}, "rel_uncertainty must be .*, got 'many%'"),
+        ({"rel_uncertainty": 0}, "rel_uncertainty must be .*, got 0"),
+        ({"rel_uncertainty": True}, "rel_uncertainty must be .*, got True"),
+        ({"rel_uncertainty": [0.3, 2]}, r"rel_uncertainty must be .*, got \[0.3, 2\]"),
+        ({"rel_uncertainty": {"a": None}}, "rel_uncertainty must be .*, got {'a': None}"),
+        ({"rel_uncertainty": [[0.3]]}, "rel_uncertainty must be .*, got"),
     ],
 )
 def test_errors_of_unknown_size_that_make_no_sense_are_refused(arguments, words):
     with pytest.raises(ValueError, match=words):
         eiv.estimated(0.1, **arguments)
+
+
+def test_relative_uncertainties_take_the_forms_of_degrees_of_freedom():
+    assert eiv.estimated(0.1, rel_uncertainty="25%").dof == eiv.estimated(0.1, rel_uncertainty=0.25).dof == 8
+    assert eiv.estimated(0.1, rel_uncertainty=[0.25, "50 %", 0]).dof == [8, 2, math.inf]
+    assert eiv.estimated(0.1, rel_uncertainty=np.array([0.25, 0.5])).dof == [8, 2]
+    by_name = eiv.estimated({"a": 0.1, "b": 0.2}, rel_uncertainty={"a": "25%"})
+    assert by_name.size_prior(2, ["a", "b"]).dof.tolist() == [8, math.inf]  # what is left out is known
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "dof"),
+    [
+        ("0.3 dof=8", "0.3", 8),
+        ("±0.7 (dof = 4.5)", "±0.7", 4.5),
+        (["0.3 dof=8", 0.1], ["0.3", 0.1], [8, math.inf]),
+        ({"a": "0.3 dof=8", "b": "5%"}, {"a": "0.3", "b": "5%"}, {"a": 8, "b": math.inf}),
+    ],
+)
+def test_texts_with_degrees_of_freedom_are_estimated_errors(given, error, dof):
+    assert as_estimated(given) == EstimatedError(error, dof)
+
+
+@pytest.mark.parametrize("given", [None, 0.3, "0.3", ["±0.7", 0.1], {"a": "a_err"}, (0.1, 0.2)])
+def test_other_errors_stay_as_they_are(given):
+    assert as_estimated(given) is given
 
 
 @pytest.mark.parametrize("dof", [0.5, [1, 2, 3], "many", {"a": 3}])

@@ -25,11 +25,21 @@ from eiv.io.notation import Stated, read_error
         ),
         (("0.3 + 2%", "2 % + 0.3", "0.3+2%"), Stated("growing", 0.3, 0.02), "0.3 plus 2 % of the true value"),
         (
-            ("+0.5 -0.2", "-0.2 +0.5", "+0.5/-0.2", "+0.5, -0.2"),
+            ("+0.5 -0.2", "-0.2 +0.5", "−0.2 +0.5", "+0.5 / −0.2", "+0.5/-0.2", "+0.5, -0.2"),
             Stated("sides", 0.2, plus=0.5),
             "true value up to 0.5 above or 0.2 below the reading",
         ),
         (("0.4 k=2", "±0.4 (k=2)", "0.4, k = 2"), Stated("absolute", 0.2, k=2.0), "0.2 (0.4 at k = 2)"),
+        (
+            ("0.3 dof=8", "0.3, dof = 8", "0.3 (dof=8)"),
+            Stated("absolute", 0.3, dof=8.0),
+            "0.3, itself an estimate with 8 degrees of freedom: its size is learned",
+        ),
+        (
+            ("0.4 k=2 dof=5",),
+            Stated("absolute", 0.2, k=2.0, dof=5.0),
+            "0.2 (0.4 at k = 2), itself an estimate with 5 degrees of freedom: its size is learned",
+        ),
     ],
 )
 def test_what_a_text_states(texts, stated, words):
@@ -49,10 +59,14 @@ def test_other_texts_are_none_of_these(text):
         ("-1", "must not be negative or infinite, got '-1'"),
         ("inf", "must not be negative or infinite"),
         ("-5%", "must not be negative"),
+        ("−1", "must not be negative or infinite, got '−1'"),
         ("+0.5 +0.2", r"one has the sign \+ and the other -, .* got '\+0.5 \+0.2'"),
         ("-0.5 -0.2", r"one has the sign \+"),
         ("0.4 k=0", "k must be above zero, got '0.4 k=0'"),
         ("0.4 k=-2", "k must be above zero"),
+        ("0.3 dof=0", "dof must be a number of at least 1, got '0.3 dof=0'"),
+        ("0.3 dof=-8", "dof must be a number of at least 1"),
+        ("0.3 dof=many", "dof must be a number of at least 1"),
         ("±", "'±' is not an error; these are: 0.5"),
         ("±-0.7", "is not an error"),
         ("0.3 + 2", "is not an error"),

@@ -1,5 +1,7 @@
 """Laws of errors, texts of data sheets and missing readings at the front door."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,9 @@ import eiv
 from eiv import EiVClassifier, EiVRegressor, fit_splits
 from eiv.inputs import Growing, MixedErrors, Rectangular, SplitNormal
 from eiv.inputs.errors import standard_deviations
-from eiv.inputs.stated import Readings
+from eiv.inputs.stated import Readings, laws_of
+from eiv.io.modelfile.encoding import decode
+from eiv.io.notation import read_error
 from eiv.posteriors import FAMILIES
 
 SMALL = {"hidden_units": 8, "n_hidden": 1, "epochs": 2, "n_zeta": 4, "n_theta": 10, "random_state": 0}
@@ -43,6 +47,27 @@ def test_texts_laws_lists_and_mappings_say_the_same(table, text, law):
         assert isinstance(each, MixedErrors) == isinstance(found[0], MixedErrors)
         if isinstance(each, MixedErrors):
             assert each.tobytes() == found[0].tobytes()
+
+
+def test_texts_are_said_back_as_the_page_on_errors_says(table):
+    """The rows of the first table of docs/errors.md whose Python is a text."""
+    page = (Path(__file__).parents[2] / "docs" / "errors.md").read_text(encoding="utf-8")
+    table_of_forms = page.split("## In one table")[1].split("All of them hold")[0]
+    rows = [line.strip("| ").split(" | ") for line in table_of_forms.splitlines() if " | " in line]
+    texts = {text.strip('`"'): words for _, python, words in rows for text in python.split(" or ") if '`"' in text}
+    assert {"0.4 k=2", "±0.7", "0.3 dof=8"} < texts.keys()
+    for text, words in texts.items():
+        assert str(read_error(text)) == words
+        if "dof" not in text and "sd" not in text:  # what is learned in the fit, or found from its rows
+            (law,) = laws_of("x_err", [text], np.ones(1))
+            assert str(law) == words
+
+
+def test_model_files_without_the_coverage_factor_of_a_normal_law_load():
+    law = decode({"type": "normal_law", "std": 0.2, "share": 0.0}, {})
+    assert (law.std, law.k) == (0.2, 1.0)
+    with pytest.raises(ValueError, match="normal_law does not have the parts"):
+        decode({"type": "normal_law", "share": 0.0}, {})
 
 
 def test_one_part_is_the_normal_law_to_the_last_bit(table):
@@ -105,6 +130,7 @@ def test_networks_of_cosines_take_laws(table):
     [
         {"a": Rectangular(0.5), "b": SplitNormal(0.1, 0.3)},
         {"a": Growing(0.1, 0.05), "b": 0.1},
+        {"a": "0.4 k=2", "b": "±0.2"},
         {"a": eiv.triangular(0.4), "b": eiv.student_t(0.2, 5)},
         {"a": eiv.inputs.laws.MixtureLaw([1.0, 2.0], [0.1, -0.1], [0.2, 0.3]), "b": "±(0.1 + 2%)"},
     ],

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import eiv
 from eiv import EiVRegressor, NormalPrior, SuspiciousErrorWarning, sensitivity
@@ -29,6 +30,7 @@ def test_a_line_with_normal_data_has_the_uncertainties_of_the_closed_form():
     assert (stated.moved, stated.u_ratio, stated.density_gain) == (0, 1, 0)
     assert max(small.moved, large.moved) < 0.1  # E[b zeta | x] = S_xy / S_xx x, whatever the size
     assert found.words() == ["For the errors of all columns, no conclusion changes between what was tried."]
+    assert not found.taken
 
     def u(size):
         return size / math.sqrt(x.var() - size**2)  # S_xy s / sqrt((S_xx - s^2) S_xx), but for what all share
@@ -49,6 +51,57 @@ def test_errors_that_are_clearly_overstated_are_warned_about():
     assert any("labels are more probable" in words for words in found.words())
 
 
+@pytest.fixture(scope="module")
+def overstated():
+    """Errors stated three times too large, and models that take them as smaller by default or learn their size."""
+    data = simulate("quadratic", n_rows=200, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SuspiciousErrorWarning)  # of the fit
+        models = {
+            "pinned": EiVRegressor(0.3, x_err_factor=1, **SMALL).fit(data.X, data.y),
+            "default": EiVRegressor(0.3, **SMALL).fit(data.X, data.y),
+            "learned": EiVRegressor(eiv.estimated(0.3, dof=8), **SMALL).fit(data.X, data.y),
+        }
+    return data, models
+
+
+@pytest.mark.parametrize("kind", ["default", "learned"])
+def test_as_stated_is_what_the_user_states_whatever_the_fit_took(overstated, kind):
+    data, models = overstated
+    factor = float(np.ravel(models[kind].model_.factor)[0])
+    assert factor < 0.5
+    with pytest.warns(SuspiciousErrorWarning, match=f"took the errors as {factor:.3g} times those stated"):
+        found = sensitivity(models[kind], data.X, data.y, factors=[0.33, 2.0])
+    with pytest.warns(SuspiciousErrorWarning, match=r"eiv.estimated\(...\) learns their size"):
+        pinned = sensitivity(models["pinned"], data.X, data.y, factors=[0.33, 2.0])
+    assert found.overstated == pinned.overstated == ["all"]
+    assert [row for row in found.rows if not row.as_fitted] == list(pinned.rows)
+    (own,) = (row for row in found.rows if row.as_fitted)
+    assert own.change == f"{factor:.3g}, as fitted"
+    assert found.taken == {"x0": factor}
+    assert own.density_gain > 0.3
+    lines = {line.get_label(): line.get_xdata() for line in found.plot().get_axes()[0].get_lines()}
+    assert lines["as fitted"] == [factor, factor]
+
+
+def test_a_factor_that_was_tried_anyway_is_that_of_the_fit_too():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(60, 2)), random.normal(size=60)
+    found = sensitivity(EiVRegressor([0.1, 0.2], x_err_factor=0.5, **QUICK).fit(X, y), X, y, factors=[0.5, 2.0])
+    assert [(row.column, row.change) for row in found.rows[1:]] == [
+        (column, change) for column in ("all", "x0", "x1") for change in ("0.5, as fitted", "2")
+    ]
+    assert found.words()[0] == "The fit itself took the errors as 0.5 times those stated."
+
+
+def test_factors_of_the_fit_that_differ_between_columns_are_said_for_each():
+    stated = SensitivityRow("all", 1.0, 0.0, 1.0, 0.95, 0.0, 0.0)
+    found = Sensitivity((stated,), n_held_out=100, taken={"a": 0.5, "b": 1.25})
+    assert found.words()[0] == (
+        "The fit itself took the errors, over those stated, as 0.5 times in column a and 1.25 times in column b."
+    )
+
+
 def test_each_noisy_column_is_changed_alone():
     random = np.random.default_rng(0)
     X = pd.DataFrame(random.normal(size=(60, 3)), columns=["a", "b", "c"])
@@ -64,20 +117,41 @@ def test_each_noisy_column_is_changed_alone():
     assert len(found.plot().get_axes()) == 4
 
 
-def test_conclusions_change_at_the_factor_that_is_nearest():
+def test_the_factor_at_which_a_conclusion_changes_is_interpolated_on_its_logarithm():
     rows = [
         SensitivityRow("all", 1.0, 0.0, 1.0, 0.95, 0.0, 0.0),
-        SensitivityRow("all", 0.5, 3.0, 0.5, 0.80, -0.5, 0.1),
-        SensitivityRow("all", 0.7, 1.5, 0.7, 0.93, -0.1, 0.1),
+        SensitivityRow("all", 0.25, 3.0, 0.5, 0.80, -0.5, 0.1),
+        SensitivityRow("all", 0.5, 1.5, 0.7, 0.94, -0.1, 0.1),
         SensitivityRow("all", 2.0, 0.5, 2.0, 0.99, -0.3, 0.1),
     ]
-    words = Sensitivity(tuple(rows), n_held_out=400).words()
-    assert words == [
-        "With the errors of all columns times 0.7, predictions move by 1.5 of their uncertainty.",
-        "With the errors of all columns times 0.5, 80 % of the labels lie in their 95 % intervals.",
-        "With the errors of all columns times 0.5, labels are less probable, by 0.5 nats each.",
-        "With the errors of all columns times 2, 99 % of the labels lie in their 95 % intervals.",
-        "With the errors of all columns times 2, labels are less probable, by 0.3 nats each.",
+    chance = 2 * math.sqrt(0.95 * 0.05 / 400)
+    below = 0.5 ** (1 + (chance - 0.01) / 0.14)  # coverage falls from 0.94 to 0.80
+    assert Sensitivity(tuple(rows), n_held_out=400).words() == [
+        f"Errors of all columns below {0.5 ** (1 / 1.5):.2g} times those stated: "
+        "predictions move by 1.5 of their uncertainty (at 0.5).",
+        f"Errors of all columns below {below:.2g} times those stated: "
+        "80 % of the labels lie in their 95 % intervals (at 0.25).",
+        f"Errors of all columns above {2 ** (chance / 0.04):.2g} times those stated: "
+        "99 % of the labels lie in their 95 % intervals (at 2).",
+        f"Errors of all columns below {0.5 ** (1 + 0.5 / 2):.2g} times those stated: "
+        "labels are less probable, by 0.5 nats each (at 0.25).",
+        f"Errors of all columns above {2 ** (1 / 1.5):.2g} times those stated: "
+        "labels are less probable, by 0.3 nats each (at 2).",
+        "Factors between those that were tried are interpolated on their logarithm.",
+    ]
+
+
+def test_a_factor_of_zero_has_no_logarithm_and_what_is_wrong_as_stated_may_become_right():
+    rows = [
+        SensitivityRow("all", 1.0, 0.0, 1.0, 0.80, 0.0, 0.0),
+        SensitivityRow("all", 0.0, 1.5, 0.7, 0.80, 0.0, 0.1),
+        SensitivityRow("all", 2.0, 0.5, 2.0, 0.94, 0.0, 0.1),
+    ]
+    above = 2 ** ((0.15 - 2 * math.sqrt(0.95 * 0.05 / 400)) / 0.14)
+    assert Sensitivity(tuple(rows), n_held_out=400).words()[:2] == [
+        "Errors of all columns times a factor between 0 and 1: predictions move by 1.5 of their uncertainty (at 0).",
+        f"Errors of all columns above {above:.2g} times those stated: "
+        "94 % of the labels lie in their 95 % intervals, as many as should (at 2).",
     ]
 
 
@@ -87,6 +161,11 @@ def test_what_cannot_be_measured_is_refused():
     model = EiVRegressor(0.1, **QUICK).fit(X, y)
     with pytest.raises(ValueError, match="factors must be a number of at least 0, got -1"):
         sensitivity(model, X, y, factors=[-1])
+    for nothing in (2.0, "rectangular", [], None):
+        with pytest.raises(ValueError, match=r"factors must be a list of numbers .* or of laws, .*, got "):
+            sensitivity(model, X, y, factors=nothing)
+    with pytest.raises(NotFittedError, match="This EiVRegressor instance is not fitted yet"):
+        sensitivity(EiVRegressor(0.1), X, y)
     with pytest.raises(ValueError, match="X must have 50 rows at least, got 20"):
         sensitivity(model, X[:20], y[:20])
     with pytest.raises(ValueError, match="no column of X has an error"):
@@ -131,7 +210,11 @@ def test_gaps_stay_gaps_under_other_laws():
     prior = NormalPrior([1.0, 1.0])
     model = EiVRegressor([0.3, 0.0], missing="integrate", **QUICK | {"input_prior": prior}).fit(X, zeta.sum(1))
     found = sensitivity(model, X, zeta.sum(1), factors=[2.0, "student_t"])
-    assert [(row.column, row.change) for row in found.rows] == [("all", "1"), ("all", "2"), ("all", "student_t")]
+    assert [(row.column, row.change) for row in found.rows] == [
+        ("all", "1, as stated"),
+        ("all", "2"),
+        ("all", "student_t"),
+    ]
     assert all(np.isfinite(row.density_gain) for row in found.rows)
     table = table_for(model, X, zeta.sum(1), None, None)[1]
     other = with_law(table.x_err, [0], nearest_parts("student_t", 4.0))

@@ -132,6 +132,8 @@ def _read(data: Path, options: FitOptions) -> TrainingTable:
     table = TrainingTable.of(open_table(data, options.separator, options.decimal), options)
     if table.has_classes:
         raise ValueError(f"{data}: {options.target!r} holds classes; eiv compare is for numbers.")
+    if table.spec.dof is not None:
+        raise ValueError("--x-err: eiv compare takes errors of a known size, for all methods; leave out dof=.")
     return table
 
 

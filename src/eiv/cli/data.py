@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv import censored
+from eiv import estimated
 from eiv.cli.classes import Labels, holds_classes, in_words, labels_of, refuse_identifiers
+from eiv.cli.limits import as_gaps, limits_of, with_limits
 from eiv.inputs.mixed import Errors
 from eiv.inputs.stated import Readings
 from eiv.io.tables import ErrorSpec, ErrorTerm, Source, TableError, TableRows
@@ -31,7 +32,7 @@ class TrainingTable:
     """The rows to learn from: features `rows x n_x`, target `rows`, errors, groups `rows`.
 
     `x_err` is the error that holds for all rows, those to come included, as the estimators take it, and `X_err` that of
-    each row; one of the two is None. `below` counts the readings below a limit, such as <0.05, of features with some.
+    each row; one of the two is None. `limits` says of which features how many readings are limits, such as <0.05.
 
     Rows of weight zero are left out, `n_weightless` of them; `weights` are those of the others, `rows`. The target
     holds numbers, or with `has_classes` words, whole numbers or truth values. `y_spec` and `y_err`, `rows`, are the
@@ -48,7 +49,7 @@ class TrainingTable:
     groups: NDArray[Any] | None
     left_out: Mapping[str, str]
     missing: Missing
-    below: Mapping[str, int]
+    limits: Mapping[str, str]
     has_classes: bool = False
     weights: Array | None = None
     n_weightless: int = 0
@@ -72,6 +73,10 @@ class TrainingTable:
         """The number of missing readings, which the fit integrates over, of each feature with some."""
         counts = self.X.isna().sum()
         return {str(name): int(n) for name, n in counts.items() if n}
+
+    def sized(self, errors: Any) -> Any:
+        """Errors of X for a fit, with the degrees of freedom behind them where some are themselves estimates."""
+        return errors if errors is None or self.spec.dof is None else estimated(errors, self.spec.dof)
 
     @property
     def spreads(self) -> dict[str, float]:
@@ -99,21 +104,21 @@ class TrainingTable:
         known = rows.numbers(target) if labels is None else labels.as_gaps
         weights = {} if options.weights is None else {options.weights: rows.numbers(options.weights)}
         integrates = options.settings.get("missing") == "integrate"
-        seen = {name: as_gaps(*each, integrates) for name, each in readings.items()}
+        seen = {name: as_gaps(cells, integrates) for name, cells in readings.items()}
         used = seen | {target: known} | {name: rows.numbers(name) for name in columns} | weights
         good, missing = usable(used), Missing.of(used)
         missing.check(source, options.drop_missing, _advice(missing, features))
         counts = _weights(source, options, weights, good)
         n_weightless, good = int(good.sum()), good if counts is None else good & (counts > 0)
         n_weightless -= int(good.sum())
-        X = pd.DataFrame({name: numbers[good] for name, (numbers, _) in readings.items()})
+        X = pd.DataFrame({name: cells.numbers[good] for name, cells in readings.items()})
         y = known[good] if labels is None else labels.taken(good)
         _check_features(source, X)
         if labels is None:
             check_spread("y", y[:, None], None)
         of_rows = None if counts is None else counts[good]
         spec = spec.with_spreads(_spreads(X, of_rows))
-        limits = {name: below[good] for name, (_, below) in readings.items() if np.isfinite(below[good]).any()}
+        limits = limits_of(str(source.path), readings, good, spec.terms)
         stated, y_err, by_row = with_limits(spec.stated(rows, good), features, limits), None, None
         if limits or not spec.is_constant:
             x, by_row, _ = Readings.of("--x-err", stated, X.to_numpy(), features, by_row=True)
@@ -134,7 +139,7 @@ class TrainingTable:
             groups=_groups(rows, options, good),
             left_out=left_out | ({} if labels is None else {target: in_words(y)}),
             missing=missing,
-            below={name: int(np.isfinite(values).sum()) for name, values in limits.items()},
+            limits={name: each.words() for name, each in limits.items()},
             has_classes=labels is not None,
             weights=of_rows,
             n_weightless=n_weightless,
@@ -244,23 +249,6 @@ class Gaps:
     def __str__(self) -> str:
         counts = ((self.n_missing, "missing"), (self.n_infinite, "infinite"))
         return " and ".join(f"{n} {what}" for n, what in counts if n)
-
-
-def with_limits(stated: Any, features: Sequence[str], limits: Mapping[str, Array]) -> Any:
-    """Stated errors of rows of which some readings say no more than that they are below a limit.
-
-    `limits` holds those of each feature with some, `rows`, NaN for a reading that is a number.
-    """
-    if not limits:
-        return stated
-    if isinstance(stated, np.ndarray):
-        stated = dict(zip(features, stated.T, strict=True))
-    return {name: censored(error, limits[name]) if name in limits else error for name, error in stated.items()}
-
-
-def as_gaps(numbers: Array, limits: Array, integrates: bool) -> Array:
-    """Readings of a column, with zero for those that leave no row out: below a limit, or missing if `integrates`."""
-    return np.where(np.isfinite(limits) | (np.isnan(numbers) & integrates), 0.0, numbers)
 
 
 def usable(columns: Mapping[str, Array]) -> NDArray[np.bool_]:

@@ -63,10 +63,10 @@ def denoise(  # noqa: PLR0913  (a command)
 ) -> None:
     """Find the true values behind noisy readings, each with its uncertainty.
 
-    OUT has all columns of the table and its rows in order. For each column NAME that has an error it has NAME_true,
-    NAME_true_std, NAME_true_low and NAME_true_high, and at the end true_ess, how many independent draws the answer is
-    worth. Where the table has the target of the model, its labels count too; empty ones are left out of account. The
-    table may be larger than memory.
+    OUT has all columns of the table and its rows in order. For each column NAME that has an error, or readings that are
+    missing or below a limit, it has NAME_true, NAME_true_std, NAME_true_low and NAME_true_high. The last column is
+    true_ess, how many independent draws the answer is worth. Where the table has the target of the model, its labels
+    count too; empty ones are left out of account. The table may be larger than memory.
     """
     with interruptible(out, force):
         from eiv.cli.data import rows_in_words  # noqa: PLC0415  (slow to import)
@@ -151,16 +151,17 @@ class Denoiser:
     drop_missing: bool
 
     def __post_init__(self) -> None:
-        """Refuse a table without errors."""
-        if not self.table.noisy:
+        """Refuse a table whose readings are the true values."""
+        if not self.table.uncertain:
             raise ValueError(
-                f"{self.table.source.path}: the inputs are taken as exact, so there is no noise to remove."
+                f"{self.table.source.path}: the inputs are taken as exact, and none is missing or below a limit, so "
+                "there is no noise to remove."
             )
 
     @property
     def names(self) -> list[str]:
         """The new columns."""
-        return [*(f"{name}{part}" for name in self.table.noisy for part in _PARTS), _ESS]
+        return [*(f"{name}{part}" for name in self.table.uncertain for part in _PARTS), _ESS]
 
     def words(self, found: Counts) -> str:
         """Whether labels were used."""
@@ -182,7 +183,7 @@ class Denoiser:
                 some[places[start : start + _ROWS]] = True
                 found, labelled = self.table.true_inputs(rows, some)
                 self._fill(columns, some, found)
-                few = labelled & (found.ess < _FEW)
+                few = labelled & (found.ess < _FEW) & found.std.any(1)
                 first = rows.first + 1 + int(np.flatnonzero(some)[few.argmax()]) if few.any() else 0
                 counts = counts.and_then(Counts(0, 0, int(labelled.sum()), int(few.sum()), first))
                 count(rows.first + int(np.flatnonzero(some)[-1]) + 1)
@@ -191,7 +192,7 @@ class Denoiser:
     def _fill(self, columns: dict[str, Any], some: NDArray[np.bool_], found: TrueInputs) -> None:
         low, high = found.interval(self.level)
         parts = dict(zip(_PARTS, (found.mean, found.std, low, high), strict=True))
-        for name in self.table.noisy:
+        for name in self.table.uncertain:
             i = self.table.features.index(name)
             for part, values in parts.items():
                 columns[f"{name}{part}"][some] = values[:, i]

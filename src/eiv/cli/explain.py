@@ -66,7 +66,8 @@ def explain(  # noqa: PLR0913  (a command)
 ) -> None:
     """Show where the uncertainty of the prediction for one row comes from: its uncertainty budget.
 
-    For each input: its value, its error, and how much of the uncertainty that error causes. Further sources are the
+    For each input: its value, its error, and how much of the uncertainty that error causes. A reading that is missing
+    or below a limit is an input with a large error, where the model takes such rows. Further sources are the
     uncertainty of the fitted curve, and the noise of a label, that is of a measured value. For a model of classes: the
     probabilities, and how much of their entropy each source causes.
     """
@@ -218,10 +219,7 @@ def _row(table: ModelTable, number: int) -> tuple[TableRows, int]:
             chosen = TableRows(table.source, rows.cells.slice(number - 1 - rows.first, 1), number - 1)
     if chosen is None:
         raise ValueError(f"--row must be from 1, the first row below the names, to {n_rows:,}, got {number}.")
-    missing, place = Missing.of(table.numbers(chosen)), f"{table.source.path}, {table.source.place(number - 1)}"
-    gaps = [name for name in table.features if not np.isfinite(chosen.readings(name)[0][0])]
-    if gaps and not missing.n_bad:
-        raise TableError(f"{place}: column {gaps[0]!r} holds no number; `eiv explain` takes rows without gaps only.")
+    missing, place = Missing.of(table.gaps(chosen)), f"{table.source.path}, {table.source.place(number - 1)}"
     if missing.n_bad:
         raise TableError(
             f"{place}: column {next(iter(missing.columns))!r} holds a missing or infinite value."
@@ -247,12 +245,14 @@ def _show_inputs(table: ModelTable, row: TableRows, number: int) -> None:
     for heading in ("input", "value", *errors, "in training"):
         shown.add_column(heading, overflow="fold", justify="left" if heading == "input" else "right")
     for j, name in enumerate(table.features):
-        value = row.numbers(name)[0]
-        outside = "" if low[j] <= value <= high[j] else "[bold yellow]outside[/] "
+        value, below, above = (float(cells[0]) for cells in row.readings(name))
+        outside = "[bold yellow]outside[/] " if value < low[j] or value > high[j] else ""
+        words = {"": value, "below ": below, "above ": above}
+        said = [f"{what}{number:.6g}" for what, number in words.items() if np.isfinite(number)]
         shown.add_row(
             printable(name),
-            f"{value:.6g}",
-            *(f"{each[j]:.4g}" if each[j] else "exact" for each in errors.values()),
+            said[0] if said else "missing",
+            *("–" if not said else f"{each[j]:.4g}" if each[j] else "exact" for each in errors.values()),
             f"{outside}{low[j]:.4g} to {high[j]:.4g}",
         )
     console.print(shown)

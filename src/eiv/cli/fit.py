@@ -155,11 +155,13 @@ def _fit(data: Path, given: dict[str, Any], config: Path | None, out: Path | Non
         console.print(f"Model: {printable(out)}   ({time.perf_counter() - started:.0f} s)", highlight=False)
         return
     table = TrainingTable.of(source, options)
+    if table.has_classes and table.spec.dof is not None:
+        raise ValueError("--x-err: the size of errors is learned for a target of numbers only; leave out dof=.")
     _show_table(data, table, options)
     train, test = _split(table, options)
     n_fitted = len(train) if not options.refit else len(table.y)
     _show_rows(source, table, n_fitted)
-    arguments = {"x_err": table.x_err} | _arguments(options)
+    arguments = {"x_err": table.sized(table.x_err)} | _arguments(options)
     final: EiVRegressor | EiVClassifier
     if table.has_classes:
         final, scores = fit_classes(arguments, table, train, test, options.refit)
@@ -188,6 +190,9 @@ def _show_choices(final: EiVRegressor | EiVClassifier) -> None:
     taken = factor_sentence(final.settings_.x_err_factor, final.x_err_factor)
     if taken:
         console.print(taken, highlight=False)
+    if final.x_err_scale_ is not None:
+        for words in final.x_err_scale_.words(final.model_.names.features):
+            console.print(printable(words), highlight=False)
 
 
 def _fit_large(source: Source, options: FitOptions, out: Path, notes: dict[str, Any]) -> bool:
@@ -280,7 +285,13 @@ def _fitted(
                 said = True
 
         models = fit_splits(
-            model, *table.carried, splits, table.X_err, table.y_err, table.weights, on_progress=on_progress
+            model,
+            *table.carried,
+            splits,
+            table.sized(table.X_err),
+            table.y_err,
+            table.weights,
+            on_progress=on_progress,
         )
     return models[-1], models[0] if len(test) else None
 
@@ -306,6 +317,8 @@ def _scores(model: EiVRegressor, table: TrainingTable, test: NDArray[np.intp]) -
 
 
 def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
+    from eiv.cli.limits import in_words  # noqa: PLC0415  (slow to import)
+
     n_rows = f"{len(table.y):,} rows"
     if table.missing.n_bad:
         names = ", ".join(table.missing.columns)
@@ -320,10 +333,10 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
     spreads, gaps = table.spreads, table.gaps
     for name, term in itertools.islice(table.spec.terms.items(), _MOST_SHOWN):
         words = [str(term)]
-        if name in table.below:
-            words.append(f"{_readings(table.below[name])} below a limit, anywhere from 0 to it")
+        if name in table.limits:
+            words.append(table.limits[name])
         if name in gaps:
-            words.append(f"{_readings(gaps[name])} missing, integrated over")
+            words.append(f"{in_words(gaps[name])} missing, integrated over")
         shown.add_row(printable(name), "feature", printable("; ".join(words)), f"{spreads[name]:.4g}")
     _add_rest(shown, "features", len(spreads))
     for name, why in itertools.islice(table.left_out.items(), _MOST_SHOWN):
@@ -336,10 +349,6 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
     console.print(shown)
     if table.spec.is_exact:
         console.print("No errors of the inputs were given (--x-err), so they are taken as exact.")
-
-
-def _readings(n: int) -> str:
-    return f"{n:,} {'reading' if n == 1 else 'readings'}"
 
 
 def _add_rest(shown: Table, what: str, n: int) -> None:

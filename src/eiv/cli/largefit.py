@@ -66,9 +66,11 @@ def file_arguments(table: TrainingTable, options: FitOptions) -> dict[str, Any] 
     """The arguments of `fit_file`, and `x_err` of the estimator; None for what needs all rows in memory."""
     terms = [*table.spec.terms.values(), *(() if table.y_spec is None else table.y_spec.terms.values())]
     others = (options.separator, options.decimal, options.groups, options.weights, options.settings.get("missing"))
+    if table.spec.dof is not None:
+        return None
     if any(term.kind not in ("absolute", "column") for term in terms) or any(other is not None for other in others):
         return None
-    if table.has_classes or table.below or table.units or table.y_unit is not None:
+    if table.has_classes or table.limits or table.units or table.y_unit is not None:
         return None
     errors = {name: term.column or term.number for name, term in table.spec.terms.items()}
     known = [] if table.y_spec is None else [term.column or term.number for term in table.y_spec.terms.values()]

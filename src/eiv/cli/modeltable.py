@@ -106,6 +106,22 @@ class ModelTable:
         errors = found if found.ndim == 1 else found.diagonal()
         return tuple(name for name, error in zip(self.features, errors, strict=True) if error > 0)
 
+    @functools.cached_property
+    def uncertain(self) -> tuple[str, ...]:
+        """The features whose true values are not their readings in some row.
+
+        Those with an error, and those with a cell that is missing or below a limit, for which the table is read.
+        """
+        unclear = [name for name in self.features if name not in self.noisy]
+        found = set(self.noisy)
+        if unclear:
+            for rows in self.source.chunks(tuple(unclear)):
+                for name in unclear:
+                    cells = rows.readings(name)
+                    if cells.hidden.any() or (self.integrates and np.isnan(cells.numbers).any()):
+                        found.add(name)
+        return tuple(name for name in self.features if name in found)
+
     @property
     def words_on_factor(self) -> str:
         """That stated errors of X are not taken as they are; empty where they are."""
@@ -116,7 +132,7 @@ class ModelTable:
     def numbers(self, rows: TableRows) -> dict[str, Array]:
         """The columns that the model reads, as numbers; without those of which some cells hold a limit."""
         found = {name: rows.readings(name) for name in self.columns}
-        return {name: numbers for name, (numbers, limits) in found.items() if not np.isfinite(limits).any()}
+        return {name: cells.numbers for name, cells in found.items() if not cells.hidden.any()}
 
     def chunks(
         self, drop_missing: bool, columns: tuple[str, ...] | None = None
@@ -139,17 +155,22 @@ class ModelTable:
 
     def inputs(self, rows: TableRows, good: NDArray[np.bool_]) -> tuple[Array, Errors | None]:
         """X, `good rows x n_x`, and X_err in a form for the model; None stands for that of the fit."""
-        from eiv.cli.data import with_limits  # noqa: PLC0415
+        from eiv.cli.limits import limits_of, with_limits  # noqa: PLC0415
 
         readings = {name: rows.readings(name) for name in self.features}
-        X = np.column_stack([numbers[good] for numbers, _ in readings.values()])
-        limits = {name: below[good] for name, (_, below) in readings.items() if np.isfinite(below[good]).any()}
+        X = np.column_stack([cells.numbers[good] for cells in readings.values()])
+        least = self.model.record.x_quantiles[0]
+        signed = [name for name, value in zip(self.features, least, strict=True) if value < 0]
+        terms = {} if self.spec is None else self.spec.terms
+        limits = limits_of(str(self.source.path), readings, good, terms, signed)
         stated: Any = None if self.spec is None else self.spec.stated(rows, good)
         if limits:
             stated = with_limits(self._of_fit() if stated is None else stated, self.features, limits)
         if not self.integrates and not isinstance(stated, dict):
             return X, stated
         x, errors, _ = self.model.readings(X, stated)
+        if isinstance(errors, np.ndarray) and errors.shape == (1, X.shape[1]):  # without gaps those of all rows
+            return x, errors[0]
         return x, errors
 
     def _of_fit(self) -> Any:
@@ -167,9 +188,9 @@ class ModelTable:
 
     def gaps(self, rows: TableRows) -> dict[str, Array]:
         """The columns that the model reads, as numbers whose gaps leave a row out."""
-        from eiv.cli.data import as_gaps  # noqa: PLC0415
+        from eiv.cli.limits import as_gaps  # noqa: PLC0415
 
-        features = {name: as_gaps(*rows.readings(name), self.integrates) for name in self.features}
+        features = {name: as_gaps(rows.readings(name), self.integrates) for name in self.features}
         return features | {name: rows.numbers(name) for name in self.columns if name not in features}
 
     def sample(self, drop_missing: bool) -> Sample:
@@ -362,6 +383,8 @@ def _errors(
             raise ValueError(f"--x-err: {model_file} holds no error of {missing[0]!r} by itself; give one.")
     with about(source.path):
         spec = ErrorSpec.parse(x_err, features, source.columns, terms)
+    if any(term.dof is not None and term != terms.get(name) for name, term in spec.terms.items()):
+        raise ValueError("--x-err: the size of errors is learned in `eiv fit`; here give the error without dof=.")
     if any(term.kind == "spread" for term in spec.terms.values()):
         if not _are_spreads(spreads, features):
             raise ValueError(f"--x-err: {model_file} does not know the spread of its training rows; give numbers.")

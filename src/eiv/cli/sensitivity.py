@@ -41,7 +41,8 @@ def sensitivity(
 ) -> None:
     """Show how predictions, uncertainty, coverage and density of labels move with the size and law of the errors.
 
-    The model is fitted anew for each factor and law, on four fifths of the rows; the others judge it.
+    The model is fitted anew for each factor and law, on four fifths of the rows; the others judge it. Factors are those
+    of the errors as stated; where the fit took them as smaller, or learned their size, that is a further line.
     """
     with interruptible(out, force):
         from eiv import sensitivity as measure  # noqa: PLC0415  (slow to import)

@@ -23,6 +23,7 @@ from eiv.inputs.errors import standard_deviations, times
 from eiv.inputs.mixed import Errors, MixedErrors
 from eiv.inputs.plausible import check_plausible, warn_of_scaled
 from eiv.inputs.rounding import warn_of_rounding
+from eiv.inputs.sizes import as_estimated
 from eiv.inputs.stated import MISSING_HINT, Readings, refuse_for_berkson
 from eiv.io.modelfile import ModelFileError, load_model, save_model
 from eiv.io.onnx import export_onnx
@@ -293,8 +294,8 @@ class EiVEstimator(BaseEstimator, Arguments):  # type: ignore[misc]
         `table` and `units` have columns that hold errors, too. Whether errors are plausible is checked once, on the
         whole table.
         """
-        size_of, x_err = self.x_err if X_err is None else X_err, _known(self.x_err)
-        X_err = _known(X_err)
+        of_all, X_err = as_estimated(self.x_err), as_estimated(X_err)
+        size_of, x_err, X_err = of_all if X_err is None else X_err, _known(of_all), _known(X_err)
         columns = getattr(self, "feature_names_in_", None)
         x, name, given, by_row, names = stated_at_fit(table, X_err, x_err, columns, units)
         features, counted = names.features, counting(weights)

@@ -19,6 +19,7 @@ __all__ = ["law_from_pairs", "law_from_repeats"]
 
 Array = NDArray[np.float64]
 _FEWEST_PAIRS = 12  # four for each number of a normal distribution, as for the components of a learned prior
+_LONGEST = 80  # characters of an argument in a message
 _FEWEST_REPEATS = 3  # of the same thing: differences of two are symmetric whatever the law is
 
 
@@ -54,7 +55,7 @@ def law_from_pairs(
         (array([-0.29]), array([0.09]))
 
     """
-    better, readings = (np.asarray(values, dtype=float) for values in (clean, noisy))
+    better, readings = _numbers("clean", clean), _numbers("noisy", noisy)
     if better.shape != readings.shape or better.ndim not in (1, 2):
         raise ValueError(f"clean and noisy must have the same shape, got {better.shape} and {readings.shape}.")
     gaps = better - readings
@@ -101,7 +102,7 @@ def law_from_repeats(
         0.14
 
     """
-    values = np.asarray(X, dtype=float)
+    values = _numbers("X", X)
     table = values[:, None] if values.ndim == 1 else values
     repeats = errors_from_repeats(table, groups)
     if repeats.counts.min() < _FEWEST_REPEATS:
@@ -115,6 +116,16 @@ def law_from_repeats(
     find = partial(_mixture, max_parts=max_parts)
     laws = [_centred(_law(label, gaps, tau, find)) for label, gaps, tau in columns]
     return laws[0] if values.ndim == 1 else _named(X, laws)
+
+
+def _numbers(name: str, values: Any) -> Array:
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        given = repr(values)
+        raise ValueError(
+            f"{name} must be numbers, `rows` or `rows x n_x`, got {given if len(given) < _LONGEST else type(values)}."
+        ) from error
 
 
 def _law(label: str, gaps: Array, errors: Array, find: Callable[[Array, Array], MixtureLaw]) -> MixtureLaw:

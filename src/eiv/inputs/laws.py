@@ -92,6 +92,7 @@ class NormalLaw(ErrorLaw):
     Attributes:
         std: a number, or one per row.
         share: a share of each reading, which comes to it.
+        k: the coverage factor that a stated error was divided by.
 
     Examples:
         >>> NormalLaw(0.1, share=0.05).parts(np.array([2.0, -4.0]), "x_err").std
@@ -101,14 +102,16 @@ class NormalLaw(ErrorLaw):
 
     std: ArrayLike
     share: float = 0.0
+    k: float = 1.0
 
     def parts(self, x: Array, where: str) -> Parts:
         """One normal distribution about the reading."""
-        std, share = self._numbers(where, len(x), error=self.std, share=self.share)
+        std, share, _ = self._numbers(where, len(x), error=self.std, share=self.share, k=self.k)
         return Parts.normal(std + share * np.abs(x) if share.any() else std)
 
     def __str__(self) -> str:
-        return f"{_shown(self.std)}{_of_reading(self.share)}"
+        expanded = "" if self.k == 1 else f" ({_shown(np.asarray(self.std) * self.k)} at k = {self.k:g})"
+        return _with_share(f"{_shown(self.std)}{expanded}", self.std, self.share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +137,9 @@ class Rectangular(ErrorLaw):
         return nearest_parts("rectangular").times(half_width + share * np.abs(x) if share.any() else half_width)
 
     def __str__(self) -> str:
-        return f"limits ±{_shown(self.half_width)}{_of_reading(self.share)}, all between equally likely"
+        size = _with_share(_shown(self.half_width), self.half_width, self.share)
+        size = f"({size})" if self.share and np.any(self.half_width) else size
+        return f"limits ±{size}, all between equally likely"
 
 
 @dataclass(frozen=True, eq=False)
@@ -514,8 +519,11 @@ def _asymmetry(skewness: Array) -> Array:
     return np.interp(skewness, third / ((1 - 2 / np.pi) * gap**2 + product) ** 1.5, a)
 
 
-def _of_reading(share: float) -> str:
-    return f" plus {100 * share:g} % of the reading" if share else ""
+def _with_share(words: str, number: ArrayLike, share: float) -> str:
+    """The words of a number, and of what comes to it as a share of the reading."""
+    if not share:
+        return words
+    return f"{words} plus {100 * share:g} % of the reading" if np.any(number) else f"{100 * share:g} % of the reading"
 
 
 def _shown(numbers: ArrayLike) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from scipy.special import polygamma, psi
 from eiv.inputs.cloud import TrainingCloud
 from eiv.inputs.priors import InputPrior
 from eiv.inputs.repeats import Repeats
+from eiv.io.notation import without_dof
 from eiv.validation import in_feature_order
 
 __all__ = ["EstimatedError", "LearnedSizes", "SizeNode", "SizePrior", "estimated"]
@@ -33,7 +35,8 @@ class EstimatedError:
 
     Attributes:
         error: the stated error, in any form that `x_err` or `X_err` takes.
-        dof: nu, a number, one per feature, or those by name; infinity where an error is known exactly.
+        dof: nu, a number, one per feature, or those by name; infinity where an error is known exactly, as for features
+            that a mapping leaves out.
         together: whether one factor holds for all columns, rather than one for each.
 
     Examples:
@@ -48,7 +51,10 @@ class EstimatedError:
 
     def size_prior(self, n_features: int, feature_names: Sequence[str] | None) -> SizePrior:
         """What is believed of the size of each column's error."""
-        given = in_feature_order("dof", self.dof, feature_names)
+        named = self.dof
+        if isinstance(named, Mapping) and feature_names is not None:
+            named = dict.fromkeys(map(str, feature_names), math.inf) | {str(name): nu for name, nu in named.items()}
+        given = in_feature_order("dof", named, feature_names)
         takes = f"a number of at least {_LEAST_DOF:g}, or {n_features} of them, one per feature"
         try:
             dof = np.asarray(given, dtype=float)
@@ -62,9 +68,7 @@ class EstimatedError:
         return SizePrior(dof, self.together)
 
 
-def estimated(
-    error: Any, dof: Any = None, *, rel_uncertainty: float | None = None, together: bool = False
-) -> EstimatedError:
+def estimated(error: Any, dof: Any = None, *, rel_uncertainty: Any = None, together: bool = False) -> EstimatedError:
     r"""An error of X whose size is itself an estimate, so that the fit learns it as far as the rows can tell.
 
     .. math:: \sigma_j = s_j \, \hat\sigma_j, \qquad s_j^2 \sim \nu_j / \chi^2_{\nu_j}, \qquad
@@ -77,8 +81,9 @@ def estimated(
         error: the stated error, in any form that `x_err` or `X_err` takes; or an `eiv.Repeats`, whose `X_err` and `dof`
             are then taken.
         dof: nu, the degrees of freedom behind the stated error: a number, one per feature, or those by name; infinity
-            where an error is known exactly.
-        rel_uncertainty: in place of `dof`, the relative uncertainty of the stated error: 0.3 for "plus or minus 30 %".
+            where an error is known exactly, as for features that a mapping leaves out.
+        rel_uncertainty: in place of `dof`, the relative uncertainty of the stated error: 0.3 or "30%" where it is known
+            to plus or minus 30 %; one per feature, or those by name, with 0 where an error is known exactly.
         together: whether one factor holds for all columns, as for a calibration that they share, rather than one for
             each.
 
@@ -106,12 +111,58 @@ def estimated(
             f"Give either dof or rel_uncertainty, got dof={dof!r} and rel_uncertainty={rel_uncertainty!r}."
         )
     if rel_uncertainty is not None:
-        if isinstance(rel_uncertainty, bool) or not 0 < rel_uncertainty <= _MOST_RELATIVE:
-            raise ValueError(
-                f"rel_uncertainty must be above 0 and at most {_MOST_RELATIVE:g}, got {rel_uncertainty!r}."
-            )
-        dof = 0.5 * rel_uncertainty**-2
+        dof = _dof_of(rel_uncertainty)
     return EstimatedError(error, dof, together)
+
+
+def _dof_of(relative: Any) -> Any:
+    """The degrees of freedom that leave a size with this relative uncertainty, in the form in which it is given."""
+    if isinstance(relative, Mapping):
+        return {name: _dof_of_one(each, relative, exact=True) for name, each in relative.items()}
+    if not isinstance(relative, str) and np.ndim(relative) == 1:
+        return [_dof_of_one(each, relative, exact=True) for each in relative]
+    return _dof_of_one(relative, relative, exact=False)
+
+
+def _dof_of_one(relative: Any, given: Any, *, exact: bool) -> float:
+    share = math.nan
+    if isinstance(relative, str) and relative.strip().endswith("%"):
+        with contextlib.suppress(ValueError):
+            share = float(relative.strip()[:-1]) / 100
+    elif isinstance(relative, int | float | np.integer | np.floating) and not isinstance(relative, bool):
+        share = float(relative)
+    if exact and share == 0:
+        return math.inf
+    if not 0 < share <= _MOST_RELATIVE:
+        raise ValueError(
+            f"rel_uncertainty must be a number above 0 and at most {_MOST_RELATIVE:g} or a text such as '30%', for all "
+            f"features, for each or by name, got {given!r}."
+        )
+    return 0.5 * share**-2
+
+
+def as_estimated(given: Any) -> Any:
+    """Errors whose texts say how well they are known, such as "0.3 dof=8", as `estimated` has them; others unchanged.
+
+    Examples:
+        >>> as_estimated({"a": "0.3 dof=8", "b": 0.1})
+        EstimatedError(error={'a': '0.3', 'b': 0.1}, dof={'a': 8.0, 'b': inf}, together=False)
+
+    """
+    if isinstance(given, str):
+        text, dof = without_dof(given)
+        return given if dof == math.inf else EstimatedError(text, dof)
+    if isinstance(given, Mapping):
+        read = as_estimated(list(given.values()))
+        if not isinstance(read, EstimatedError):
+            return given
+        return EstimatedError(dict(zip(given, read.error, strict=True)), dict(zip(given, read.dof, strict=True)))
+    if isinstance(given, list | tuple):
+        parts = [without_dof(each) if isinstance(each, str) else (each, math.inf) for each in given]
+        if any(dof < math.inf for _, dof in parts):
+            errors, dofs = zip(*parts, strict=True)
+            return EstimatedError(list(errors), list(dofs))
+    return given
 
 
 @dataclass(frozen=True, eq=False)

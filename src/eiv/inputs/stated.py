@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -240,6 +241,11 @@ def _law(where: str, given: Any, spread: float) -> ErrorLaw:
             f"{where}: {given!r} is not an error; these are: {FORMS}. A column of X that holds errors is named in "
             "x_err, by a mapping such as {'a': 'a_err'}."
         )
+    if stated.dof < math.inf:
+        raise ValueError(
+            f"{where}: {given!r} is an error of unknown size, which is learned in a fit of EiVRegressor alone; here "
+            "state the error without dof=."
+        )
     return _stated_law(stated, spread)
 
 
@@ -252,7 +258,7 @@ def _stated_law(stated: Stated, spread: float) -> ErrorLaw:
         return SplitNormal(stated.number, stated.plus)
     if stated.kind == "spread":
         return NormalLaw(stated.share * spread)
-    return NormalLaw(stated.number, stated.share)
+    return NormalLaw(stated.number, stated.share, stated.k)
 
 
 def _spread(x: Array) -> Array:

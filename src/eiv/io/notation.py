@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = ["FORMS", "Stated", "is_notation", "read_error", "two_columns"]
 
 FORMS = (
     "0.5 (a standard deviation), 0.4 k=2, 5% (of the reading), 5%sd (of the column's spread), ±0.7 (limits), "
-    "±(0.3 + 2%), 0.3 + 2% (of the true value) and +0.5 -0.2"
+    "±(0.3 + 2%), 0.3 + 2% (of the true value) and +0.5 -0.2; each with dof=8 at its end where it is itself an estimate"
 )
 """What `read_error` takes."""
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -27,6 +27,8 @@ _PATTERNS = {
     "spread": r"(?P<share>[^%±]*)%\s*sd",
     "reading": r"(?P<share>[^%±]*)%",
 }
+_DOF = re.compile(rf"(?P<error>.*?\S)[\s,;]+\(?\s*dof\s*=\s*(?P<dof>[-+]?(?:{_NUMBER}|\w+))\s*\)?\s*", re.DOTALL)
+_LEAST_DOF = 1.0
 _COMPILED = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
 
 
@@ -45,10 +47,11 @@ class Stated:
         share: s.
         plus: p.
         k: the coverage factor that a was divided by.
+        dof: the degrees of freedom behind the error, where it is itself an estimate; infinity where its size is known.
 
     Examples:
         >>> read_error("±0.7")
-        Stated(kind='limits', number=0.7, share=0.0, plus=0.0, k=1.0)
+        Stated(kind='limits', number=0.7, share=0.0, plus=0.0, k=1.0, dof=inf)
         >>> str(read_error("0.4 k=2")), str(read_error("0.3 + 2%"))
         ('0.2 (0.4 at k = 2)', '0.3 plus 2 % of the true value')
 
@@ -59,8 +62,12 @@ class Stated:
     share: float = 0.0
     plus: float = 0.0
     k: float = 1.0
+    dof: float = math.inf
 
     def __str__(self) -> str:
+        return with_dof_in_words(self._size_in_words(), self.dof)
+
+    def _size_in_words(self) -> str:
         percent = f"{100 * self.share:g} %"
         if self.kind == "absolute":
             expanded = "" if self.k == 1 else f" ({self.number * self.k:g} at k = {self.k:g})"
@@ -93,15 +100,20 @@ def read_error(text: str) -> Stated | None:
 
     Examples:
         >>> read_error("+0.5 -0.2")
-        Stated(kind='sides', number=0.2, share=0.0, plus=0.5, k=1.0)
+        Stated(kind='sides', number=0.2, share=0.0, plus=0.5, k=1.0, dof=inf)
         >>> read_error("length_error") is None
         True
 
     """
-    plain = _number(text)
+    alone, dof = without_dof(text)
+    if dof < math.inf:
+        stated = read_error(alone)
+        return None if stated is None else replace(stated, dof=dof)
+    typed = text.replace("−", "-")  # the minus sign of typeset tables
+    plain = _number(typed)
     if plain is not None:
         return Stated("absolute", _checked(plain, text))
-    tidy = re.sub(r"\+\s*/?\s*-", "±", text.strip())
+    tidy = re.sub(r"\+\s*/?\s*-", "±", typed.strip())
     for kind, pattern in _COMPILED.items():
         if found := pattern.fullmatch(tidy):
             stated = _stated(kind, found.groupdict(), text)
@@ -124,6 +136,30 @@ def is_notation(text: str) -> bool:
         return read_error(text) is not None
     except ValueError:
         return True
+
+
+def without_dof(text: str) -> tuple[str, float]:
+    """The text of an error without the degrees of freedom behind it, and these; infinity where it names none.
+
+    Examples:
+        >>> without_dof("0.3 dof=8"), without_dof("±0.7")
+        (('0.3', 8.0), ('±0.7', inf))
+
+    """
+    found = _DOF.fullmatch(text)
+    if found is None:
+        return text, math.inf
+    dof = _number(found["dof"])
+    if dof is None or not dof >= _LEAST_DOF:
+        raise ValueError(f"dof must be a number of at least {_LEAST_DOF:g}, got {text!r}")
+    return found["error"], dof
+
+
+def with_dof_in_words(words: str, dof: float) -> str:
+    """An error in words, and that its size is learned where it is itself an estimate."""
+    if dof == math.inf:
+        return words
+    return f"{words}, itself an estimate with {dof:g} degrees of freedom: its size is learned"
 
 
 def two_columns(text: str, columns: Sequence[str]) -> tuple[str, str] | None:

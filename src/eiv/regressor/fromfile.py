@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from eiv.estimators.base import spec_of, whole_fit
 from eiv.inputs import EstimatedError, RelativeError
 from eiv.inputs.columns import ErrorColumns
+from eiv.inputs.sizes import as_estimated
 from eiv.io.pieces import AT_ONCE, LargeArray, evenly
 from eiv.scaling import mean_and_spread
 from eiv.training.choosing import fit_models
@@ -90,7 +91,7 @@ def fit_file(model: EiVRegressor, source: Source, roles: FileRoles, cache: Path 
 
 def _refuse_laws(model: EiVRegressor) -> None:
     """Raise a ValueError for what needs all rows at once."""
-    if model.missing == "integrate" or isinstance(model.x_err, EstimatedError):
+    if model.missing == "integrate" or isinstance(as_estimated(model.x_err), EstimatedError):
         what = "missing='integrate'" if model.missing == "integrate" else "eiv.estimated"
         raise ValueError(f"fit_file reads more than {AT_ONCE:,} rows piece by piece, which {what} does not allow.")
 

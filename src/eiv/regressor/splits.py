@@ -19,6 +19,7 @@ from eiv import validation as v
 from eiv.engine.ambient import own_defaults
 from eiv.estimators.base import spec_of
 from eiv.inputs import EstimatedError
+from eiv.inputs.sizes import as_estimated
 from eiv.io.clusters import cluster
 from eiv.model import FittedModel
 from eiv.regressor.estimator import EiVRegressor
@@ -126,6 +127,7 @@ def _of_splits(
     `details` are the errors of X, those of y and the weights of the rows.
     """
     X_err, y_err, sample_weight = details
+    X_err = as_estimated(X_err)
     v.check_same_rows(X=X, y=y)
     random = v.check_random_state(model.random_state)
     whole = clone(model)._check_table(X, y, X_err, y_err)  # noqa: SLF001

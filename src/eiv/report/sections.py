@@ -343,7 +343,7 @@ def sensitivity_section(found: Sensitivity) -> Section:
     """The section on errors of another size or law."""
     text = [
         f"The model was fitted anew with errors of other sizes and laws, and judged on {found.n_held_out:,} rows held "
-        "out. The law of the errors is changed at the stated standard deviation.",
+        "out. Factors are those of the errors as stated; their law is changed at the stated standard deviation.",
         *found.words(),
     ]
     headings = ["errors of", "factor or law", "change in u", "u / as stated", "labels inside", "density, nats", "±"]

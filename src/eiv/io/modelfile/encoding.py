@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,9 @@ def decode(encoded: Any, arrays: Arrays) -> Any:
         raise ValueError(f"a {type(kind).__name__} is not a type of setting")
     if kind in _CLASSES:
         parts = {name: decode(value, arrays) for name, value in encoded.items() if name != "type"}
-        if parts.keys() != {field.name for field in fields(_CLASSES[kind])}:
+        known = {each.name: each for each in fields(_CLASSES[kind])}
+        needed = {name for name, each in known.items() if each.default is MISSING}  # others may be newer than the file
+        if not needed <= parts.keys() <= known.keys():
             raise ValueError(f"{kind} does not have the parts {sorted(parts)}")
         return _CLASSES[kind](**parts)
     if kind not in _PLAIN:

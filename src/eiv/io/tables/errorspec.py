@@ -13,14 +13,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.io.notation import FORMS, read_error, two_columns
+from eiv.io.notation import FORMS, read_error, two_columns, with_dof_in_words, without_dof
 from eiv.io.tables.reading import Source, TableRows, check_unit, listed
 from eiv.io.tables.scanning import TableError
 
 __all__ = ["ErrorSpec", "ErrorTerm"]
 
 Array = NDArray[np.float64]
-_FACTOR = re.compile(r"[\s±\d.(,;eE+-]*k\s*")  # before the sign = of a coverage factor
+_FACTOR = re.compile(r"[\s±\d.(,;eE%)+−-]*(?:sd[\s,;(]+)?(?:k|dof|low|high)\s*")  # before the sign = of a number
+_END = re.compile(r"(?P<error>.*?\S)[\s,;]+(?P<name>low|high)\s*=\s*(?P<value>\S+)\s*", re.DOTALL)
 Kind = Literal["absolute", "reading", "spread", "column", "columns", "stated"]
 Entry = float | Array | str | tuple[Array, Array]
 """The error of a feature, as `X_err` takes it: a number, one per row, a text, or minus and plus of each row."""
@@ -41,6 +42,9 @@ class ErrorTerm:
         spread: sd(x) over the training rows, once it is known.
         plus: the name of the column that holds how far true values lie above their readings.
         text: what is stated, such as "±0.7"; see `eiv.io.notation`.
+        dof: the degrees of freedom behind the error, where it is itself an estimate; else None.
+        low: the least true value behind a cell such as <0.05; None where that is not stated.
+        high: the largest true value behind a cell such as >3.
 
     Examples:
         >>> ErrorTerm.parse("0.5").number, ErrorTerm.parse("5%").kind, ErrorTerm.parse("5%sd").kind
@@ -58,6 +62,9 @@ class ErrorTerm:
     spread: float | None = None
     plus: str | None = None
     text: str | None = None
+    dof: float | None = None
+    low: float | None = None
+    high: float | None = None
 
     @classmethod
     def parse(
@@ -68,6 +75,19 @@ class ErrorTerm:
         Messages name the option and `given`, the whole text of the user, of which `text` is a part.
         """
         option = f"{option} {given}".strip()
+        if text in (columns or ()):
+            return cls._alone(text, columns, option)
+        try:
+            text, ends = _without_ends(text)
+            text, dof = without_dof(text)
+        except ValueError as error:
+            raise TableError(f"{option}: {error}.") from error
+        term = cls._alone(text, columns, option)
+        return replace(term, dof=None if dof == math.inf else dof, low=ends.get("low"), high=ends.get("high"))
+
+    @classmethod
+    def _alone(cls, text: str, columns: Sequence[str] | None, option: str) -> ErrorTerm:
+        """The same for a text without degrees of freedom; `option` is what messages begin with."""
         if columns is not None and (pair := two_columns(text, columns)):
             return cls("columns", column=pair[0], plus=pair[1])
         try:
@@ -91,7 +111,7 @@ class ErrorTerm:
     def of_labels(cls, text: str, columns: Sequence[str]) -> ErrorTerm:
         """Read the error of a target, a standard deviation."""
         term = cls.parse(text, columns, text, "--y-err")
-        if not term.is_plain:
+        if not term.is_plain or term.dof is not None or term.ends:
             raise TableError(f"--y-err {text}: the error of the target is a number, a percentage or a single column.")
         return term
 
@@ -141,6 +161,21 @@ class ErrorTerm:
         return errors
 
     def __str__(self) -> str:
+        words = with_dof_in_words(self._size_in_words(), math.inf if self.dof is None else self.dof)
+        low = "" if self.low is None else f", true values from {self.low:g} on"
+        return words + low + ("" if self.high is None else f", true values up to {self.high:g}")
+
+    def with_ends(self, kept: ErrorTerm) -> ErrorTerm:
+        """The same with the ends of another term where none are stated."""
+        low, high = (kept.low if self.low is None else self.low), (kept.high if self.high is None else self.high)
+        return replace(self, low=low, high=high)
+
+    @property
+    def ends(self) -> dict[str, float]:
+        """The ends that are stated for cells such as <0.05 and >3."""
+        return {name: end for name, end in (("low", self.low), ("high", self.high)) if end is not None}
+
+    def _size_in_words(self) -> str:
         if self.kind == "column":
             return f"column {self.column}"
         if self.kind == "columns":
@@ -180,20 +215,24 @@ class ErrorSpec:
         columns: Sequence[str],
         kept: Mapping[str, ErrorTerm] | None = None,
     ) -> ErrorSpec:
-        """Read texts `VALUE`, for all features, and `FEATURE=VALUE`; other features have their `kept` term, or none."""
+        """Read texts `VALUE`, for all features, and `FEATURE=VALUE`; other features have their `kept` term, or none.
+
+        The ends of a kept term stay, unless others are given.
+        """
         terms = dict.fromkeys(features, ErrorTerm("absolute")) | dict(kept or {})
         given: dict[str, ErrorTerm] = {}
         for text in texts:
             feature, value = split_error(text, columns)
             if feature is None:
                 term = ErrorTerm.parse(value, ())
-                terms = dict.fromkeys(features, term)
+                terms = {name: term.with_ends(terms[name]) for name in features}
             elif feature not in terms:
                 raise TableError(f"--x-err {text}: {feature!r} is not a feature; these are: {listed(features)}.")
             elif feature in given:
                 raise TableError(f"--x-err: the error of {feature!r} is given twice.")
             else:
-                given[feature] = ErrorTerm.parse(value, columns, text)
+                term = ErrorTerm.parse(value, columns, text)
+                given[feature] = term.with_ends(terms[feature])
                 for column in given[feature].columns:
                     if column in features:
                         raise TableError(
@@ -233,6 +272,12 @@ class ErrorSpec:
     def is_exact(self) -> bool:
         """Whether no feature has an error."""
         return not self.noisy
+
+    @property
+    def dof(self) -> list[float] | None:
+        """The degrees of freedom behind each error, infinity where its size is known; None where all are."""
+        found = [math.inf if term.dof is None else term.dof for term in self.terms.values()]
+        return found if any(dof < math.inf for dof in found) else None
 
     def with_spreads(self, spreads: Mapping[str, float]) -> ErrorSpec:
         """The same errors, with the standard deviation of each column filled in."""
@@ -288,7 +333,10 @@ def _is_term(term: dict[str, Any]) -> bool:
     """Whether this is what `to_json` makes of a term."""
     words = {"columns": ("column", "plus"), "column": ("column",), "stated": ("text",)}.get(str(term.get("kind")), ())
     numbers = (term.get("number", 0.0), term.get("spread", 0.0))
-    if not set(term) <= {"kind", "number", "spread", *words} or not all(
+    dof, ends = term.get("dof", 1.0), [term.get(name, 0.0) for name in ("low", "high")]
+    if not all(isinstance(number, int | float) and math.isfinite(number) for number in (dof, *ends)) or dof < 1:
+        return False
+    if not set(term) <= {"kind", "number", "spread", "dof", "low", "high", *words} or not all(
         isinstance(term.get(word), str) for word in words
     ):
         return False
@@ -310,6 +358,19 @@ def split_error(text: str, columns: Sequence[str]) -> tuple[str | None, str]:
     if _FACTOR.fullmatch(text[: places[0]]):  # 0.4 k=2
         return None, text
     raise TableError(f"--x-err {text}: there is no column {text[: places[0]]!r}; these are: {listed(columns)}.")
+
+
+def _without_ends(text: str) -> tuple[str, dict[str, float]]:
+    """The text of an error without the ends `low=` and `high=` of what cells such as <0.05 leave open, and these."""
+    ends: dict[str, float] = {}
+    while found := _END.fullmatch(text):
+        end = _number(found["value"].replace("−", "-"))
+        if end is None or not math.isfinite(end) or found["name"] in ends:
+            raise ValueError(f"{found['name']} must be one number, got {text!r}")
+        text, ends = found["error"], ends | {found["name"]: end}
+    if len(ends) > 1 and not ends["low"] < ends["high"]:
+        raise ValueError(f"low = {ends['low']:g} must be below high = {ends['high']:g}")
+    return text, ends
 
 
 def _number(text: str) -> float | None:

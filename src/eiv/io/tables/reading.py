@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -74,6 +74,22 @@ class Source(Protocol):
         """The place of data row `row`, counted from 0, in the file, in words."""
 
 
+class CellsOfReadings(NamedTuple):
+    """The cells of a column of readings, `rows` each: numbers, and the limits that true values are below or above.
+
+    NaN where a cell holds no number, or no such limit.
+    """
+
+    numbers: Array
+    below: Array
+    above: Array
+
+    @property
+    def hidden(self) -> NDArray[np.bool_]:
+        """Which cells hold a limit, `rows`."""
+        return np.asarray(np.isfinite(self.below) | np.isfinite(self.above))
+
+
 @dataclass(frozen=True)
 class TableRows:
     """A block of consecutive rows of a table.
@@ -103,31 +119,36 @@ class TableRows:
             self._known[column] = self._numbers(column)
         return self._known[column]
 
-    def readings(self, column: str) -> tuple[Array, Array]:
-        """A column as numbers, and the limits of cells such as `<0.05`: `rows` each, NaN where the other has a number.
+    def readings(self, column: str) -> CellsOfReadings:
+        """A column as numbers, and the limits of cells such as `<0.05` and `>3`.
 
         Examples:
-            >>> TableRows(None, pa.table({"a": ["1", "<0.5"]}), first=0).readings("a")
-            (array([ 1., nan]), array([nan, 0.5]))
+            >>> cells = TableRows(None, pa.table({"a": ["1", "<0.5", "> 3"]}), first=0).readings("a")
+            >>> cells.numbers, cells.below, cells.above
+            (array([ 1., nan, nan]), array([nan, 0.5, nan]), array([nan, nan,  3.]))
 
         """
-        cells = self.cells[column]
+        cells, nothing = self.cells[column], np.full(len(self), np.nan)
         if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
-            return self.numbers(column), np.full(len(self), np.nan)
+            return CellsOfReadings(self.numbers(column), nothing, nothing)
         text = pc.utf8_trim_whitespace(cells)
-        hidden = pc.fill_null(pc.starts_with(text, "<"), False)
+        signs = [pc.fill_null(pc.starts_with(text, sign), False) for sign in "<>"]
+        hidden = pc.or_(*signs)
         if not pc.any(hidden).as_py():
-            return self.numbers(column), np.full(len(self), np.nan)
-        nothing, place = pa.scalar(None, text.type), self.cells.column_names.index(column)
-        parts = (pc.if_else(hidden, nothing, cells), pc.if_else(hidden, pc.utf8_slice_codeunits(text, 1), nothing))
-        numbers, limits = (
-            TableRows(self.source, self.cells.set_column(place, column, part), self.first).numbers(column)
-            for part in parts
+            return CellsOfReadings(self.numbers(column), nothing, nothing)
+        empty, after = pa.scalar(None, text.type), pc.utf8_slice_codeunits(text, 1)
+        parts = (pc.if_else(hidden, empty, cells), *(pc.if_else(sign, after, empty) for sign in signs))
+        place = self.cells.column_names.index(column)
+        found = CellsOfReadings(
+            *(
+                TableRows(self.source, self.cells.set_column(place, column, part), self.first).numbers(column)
+                for part in parts
+            )
         )
-        bare = np.flatnonzero(hidden.to_numpy(zero_copy_only=False) & np.isnan(limits))
+        bare = np.flatnonzero(hidden.to_numpy(zero_copy_only=False) & ~found.hidden)
         if len(bare):
             raise self._refusal(column, int(bare[0]), cells[int(bare[0])].as_py(), "a limit without a number.")
-        return numbers, limits
+        return found
 
     def _numbers(self, column: str) -> Array:
         try:
