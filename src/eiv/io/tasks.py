@@ -26,7 +26,13 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM
 
 @dataclass(frozen=True)
 class Lost(Generic[Item]):
-    """In place of a result: the worker of this item was killed, by a signal or for lack of memory."""
+    """In place of a result: the worker of this item was killed, by a signal or for lack of memory.
+
+    Examples:
+        >>> Lost("a.csv").item
+        'a.csv'
+
+    """
 
     item: Item
 
@@ -39,6 +45,11 @@ class Workers:
         submit: gives a function and its argument to one of them, and returns the future of the result.
         at_once: how many they are.
         is_loss: whether an error of a future says that its worker was killed.
+
+    Examples:
+        >>> with workers("loky", 1) as found:
+        ...     found.at_once
+        1
 
     """
 
