@@ -9,16 +9,6 @@ from eiv.extras import is_installed
 from eiv.io.tasks import Lost, workers
 
 
-def die_of_two(number):
-    if number == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return -number
-
-
-def fail(number):
-    raise ArithmeticError(f"not {number}")
-
-
 def engines():
     yield pytest.param("loky", id="loky")
     for name in ("ray", "dask"):
@@ -29,6 +19,11 @@ def engines():
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs POSIX signals")
 @pytest.mark.parametrize("engine", list(engines()))
 def test_a_killed_worker_loses_its_tasks_and_no_others(engine):
+    def die_of_two(number):  # a function of this module could not be found in a worker of Ray
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return -number
+
     with workers(engine, 2) as found:
         results = list(found.results(die_of_two, range(6)))
         lost = {each.item for each in results if isinstance(each, Lost)}
@@ -39,6 +34,9 @@ def test_a_killed_worker_loses_its_tasks_and_no_others(engine):
 
 
 def test_an_error_of_the_work_is_raised():
+    def fail(number):
+        raise ArithmeticError(f"not {number}")
+
     for n_jobs in (1, 2):
         with workers("loky", n_jobs) as found, pytest.raises(ArithmeticError, match="not 1"):
             list(found.results(fail, [1]))

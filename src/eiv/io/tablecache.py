@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from eiv.io.files import digest_of, held, write_whole, written_whole
 from eiv.io.pieces import LargeArray
 from eiv.io.tables import Source, TableError, TableRows
-from eiv.io.tables.reading import check_columns
+from eiv.io.tables.columns import check_columns
 
 Array = NDArray[np.float64]
 _FORMAT = 1

@@ -132,7 +132,7 @@ def _fit_frame(model: EiVRegressor, source: Source, roles: FileRoles, in_cache: 
     import pandas as pd  # noqa: PLC0415  (slow to import)
 
     from eiv.io.tablecache import columns_of  # noqa: PLC0415  (needs pyarrow)
-    from eiv.io.tables.reading import check_columns  # noqa: PLC0415
+    from eiv.io.tables.columns import check_columns  # noqa: PLC0415
 
     inputs = roles.inputs(source)
     check_columns(source, (*inputs, *in_cache.columns), "the fit")
