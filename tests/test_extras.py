@@ -306,13 +306,14 @@ def test_only_experiments_and_commands_need_the_joblib_of_the_extra():
     """scikit-learn brings an older one too, so a process without it cannot show this.
 
     Clusters and `fit_splits` use no more than `Parallel`, `parallel_config` and the active backend of that one.
+    `tasks`, which the commands use, takes its processes.
     """
     package = ROOT / "src" / "eiv"
     users = [
         path for path in package.rglob("*.py") if re.search(r"^\s*(import|from) joblib", path.read_text("utf-8"), re.M)
     ]
     rest = {path.relative_to(package).as_posix() for path in users if path.parent.name not in ("cli", "experiments")}
-    assert rest == {"io/clusters.py", "regressor/splits.py"}
+    assert rest == {"io/clusters.py", "io/tasks.py", "regressor/splits.py"}
 
 
 def test_a_folder_of_the_name_is_no_package(tmp_path, monkeypatch):

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from eiv.extras import on_first_use
 
 if TYPE_CHECKING:
     from eiv.classifier import EiVClassifier
@@ -89,54 +90,61 @@ __all__ = [
     "uncertainty_budgets",
 ]
 
-_HOMES = {
-    "ClassPrediction": "eiv.prediction.classes",
-    "Comparison": "eiv.comparison",
-    "EiVClassifier": "eiv.classifier",
-    "EiVRegressor": "eiv.regressor",
-    "ErrorLaw": "eiv.inputs",
-    "ErrorScaler": "eiv.estimators",
-    "FittedModel": "eiv.model",
-    "FlatPrior": "eiv.inputs",
-    "InputQuantity": "eiv.prediction.gum",
-    "LabelErrorWarning": "eiv.prediction.result",
-    "LearnedPrior": "eiv.inputs",
-    "LostPrecisionWarning": "eiv.inputs",
-    "MissedCurveWarning": "eiv.training.neighbours",
-    "MixturePrior": "eiv.inputs",
-    "ModelFileError": "eiv.io.modelfile",
-    "NormalPrior": "eiv.inputs",
-    "Prediction": "eiv.prediction.result",
-    "Repeats": "eiv.inputs",
-    "Sensitivity": "eiv.regressor",
-    "SuspiciousErrorWarning": "eiv.inputs",
-    "TrainingDivergedError": "eiv.training",
-    "TrueInputs": "eiv.prediction.trueinputs",
-    "UncertaintyBudget": "eiv.prediction.gum",
-    "UnlikeRowsWarning": "eiv.prediction.result",
-    "censored": "eiv.inputs",
-    "compare": "eiv.comparison",
-    "errors_from_repeats": "eiv.inputs",
-    "estimated": "eiv.inputs",
-    "fit_splits": "eiv.regressor",
-    "growing": "eiv.inputs",
-    "law_from_fit": "eiv.regressor",
-    "law_from_pairs": "eiv.inputs",
-    "law_from_repeats": "eiv.inputs",
-    "rectangular": "eiv.inputs",
-    "relative": "eiv.inputs",
-    "sensitivity": "eiv.regressor",
-    "split_normal": "eiv.inputs",
-    "student_t": "eiv.inputs",
-    "triangular": "eiv.inputs",
-    "uncertainty_budgets": "eiv.estimators.gum",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'eiv' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "eiv.classifier": ("EiVClassifier",),
+        "eiv.comparison": (
+            "Comparison",
+            "compare",
+        ),
+        "eiv.estimators": ("ErrorScaler",),
+        "eiv.estimators.gum": ("uncertainty_budgets",),
+        "eiv.inputs": (
+            "ErrorLaw",
+            "FlatPrior",
+            "LearnedPrior",
+            "LostPrecisionWarning",
+            "MixturePrior",
+            "NormalPrior",
+            "Repeats",
+            "SuspiciousErrorWarning",
+            "censored",
+            "errors_from_repeats",
+            "estimated",
+            "growing",
+            "law_from_pairs",
+            "law_from_repeats",
+            "rectangular",
+            "relative",
+            "split_normal",
+            "student_t",
+            "triangular",
+        ),
+        "eiv.io.modelfile": ("ModelFileError",),
+        "eiv.model": ("FittedModel",),
+        "eiv.prediction.classes": ("ClassPrediction",),
+        "eiv.prediction.gum": (
+            "InputQuantity",
+            "UncertaintyBudget",
+        ),
+        "eiv.prediction.result": (
+            "LabelErrorWarning",
+            "Prediction",
+            "UnlikeRowsWarning",
+        ),
+        "eiv.prediction.trueinputs": ("TrueInputs",),
+        "eiv.regressor": (
+            "EiVRegressor",
+            "Sensitivity",
+            "fit_splits",
+            "law_from_fit",
+            "sensitivity",
+        ),
+        "eiv.training": ("TrainingDivergedError",),
+        "eiv.training.neighbours": ("MissedCurveWarning",),
+    },
+)
 
 
 def __dir__() -> list[str]:

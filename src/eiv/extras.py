@@ -1,8 +1,10 @@
-"""Optional packages: each belongs to an extra, such as `eiv[cli]`, that installs it."""
+"""Optional packages, each of an extra that installs it, such as `eiv[cli]`; and names that are loaded on first use."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["MissingExtraError", "is_installed", "needs"]
 
@@ -53,3 +55,21 @@ def is_installed(package: str) -> bool:
     except ImportError:
         return False
     return spec is not None and spec.origin is not None
+
+
+def on_first_use(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
+    """The `__getattr__` of a package that loads its names, by the modules that define them, when they are first used.
+
+    Examples:
+        >>> on_first_use("eiv", {"eiv.extras": ("needs",)})("needs") is needs
+        True
+
+    """
+    home_of = {name: home for home, names in homes.items() for name in names}
+
+    def found(name: str) -> object:
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(home_of[name]), name)
+
+    return found

@@ -43,9 +43,9 @@ def test_a_long_fit_says_how_long_it_will_take(folder, run, monkeypatch):
     monkeypatch.setattr("eiv.cli.fit.time", clock)
     status, out, err = run("fit", "d.csv", *FIT, *QUICK, "-o", "m.eiv")
     assert (status, err) == (0, "")
-    ((share, left),) = re.findall(r"Learning: ([\d.]+) % done after 60 s, about (\d+:\d\d:\d\d) h to go\.", out)
+    ((share, left),) = re.findall(r"Learning: ([\d.]+) % done after 120 s, about (\d+:\d\d:\d\d) h to go\.", out)
     hours, minutes, seconds = map(int, left.split(":"))
-    assert 3600 * hours + 60 * minutes + seconds == pytest.approx(60 * (100 / float(share) - 1), rel=0.05, abs=1)
+    assert 3600 * hours + 60 * minutes + seconds == pytest.approx(120 * (100 / float(share) - 1), rel=0.05, abs=1)
 
 
 def test_a_wide_table_is_shown_in_short(folder, run, monkeypatch):

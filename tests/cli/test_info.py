@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,9 @@ from eiv import EiVRegressor, NormalPrior
 from eiv.io.modelfile import read_header
 from extensions import CommonFactor
 from forging import altered, forged
+from processes import MAIN, ended
+
+HEAVY = ("torch", "pandas", "scipy", "sklearn", "matplotlib", "pyarrow")
 
 
 def test_info(model, run):
@@ -53,14 +57,32 @@ def test_info_on_a_forged_file_is_one_sentence(model, run, change):
     assert err.startswith("error: bad.eiv is not a model that eiv")
 
 
-def test_info_refuses_what_predict_does(model, run):
+def test_info_refuses_weights_that_predict_refuses(model, run):
     whole = (model / "m.eiv").read_bytes()
-    for name, size in (("network/0.bias", 8), ("likelihood/y_noise", 1)):
-        (model / "bad.eiv").write_bytes(altered(whole, name, np.full(size, np.nan, np.float32)))
+    for bad in (altered(whole, "network/0.bias", np.full(8, np.nan, np.float32)), whole[:-1]):
+        (model / "bad.eiv").write_bytes(bad)
         said = run("predict", "bad.eiv", "d.csv", "-o", "p.csv")
         assert said[0] == 2
         assert run("info", "bad.eiv") == said
         assert run("info", "bad.eiv", "--json") == said
+
+
+@pytest.mark.parametrize("arguments", [("info", "m.eiv"), ("info", "m.eiv", "--json"), ("--help",), ("info", "--help")])
+def test_no_heavy_package_is_loaded_to_look_at_a_model(model, arguments):
+    status, out, err = ended(sys.executable, "-X", "importtime", "-c", MAIN, *arguments)
+    assert (status, len(out) > 100) == (0, True)
+    loaded = {line.rpartition("|")[2].strip() for line in err.splitlines()}
+    assert "eiv.cli.info" in loaded
+    assert not loaded & {*HEAVY}
+
+
+def test_a_file_without_the_values_of_its_recipe_shows_the_same(model, run):
+    """As earlier versions wrote it."""
+    before = run("info", "m.eiv")
+    whole = Path("m.eiv").read_bytes()
+    Path("m.eiv").write_bytes(forged(whole, lambda inner, header: inner.pop("recipe") and None))
+    assert "recipe" not in read_header("m.eiv")
+    assert run("info", "m.eiv") == before
 
 
 def test_info_of_a_model_with_a_network_of_its_own(folder, run):

@@ -1,5 +1,8 @@
 """Tests of work that is spread over a cluster by joblib: two workers of Ray and of Dask on this machine."""
 
+import socket
+import time
+
 import joblib
 import numpy as np
 import pytest
@@ -39,6 +42,29 @@ def test_a_backend_that_joblib_does_not_know_is_refused():
         parallel_config("slurm", 2),
     ):
         pass
+
+
+def test_no_tasks_at_once_are_refused():
+    with pytest.raises(ValueError, match="n_jobs must be a number of tasks at once, or -1"), parallel_config("loky", 0):
+        pass
+
+
+def nobodys_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@pytest.mark.parametrize("engine", list(engines()))
+def test_a_cluster_that_does_not_answer_is_one_sentence(engine, monkeypatch, capfd):
+    name = {"ray": "RAY_ADDRESS", "dask": "DASK_SCHEDULER_ADDRESS"}[engine]
+    monkeypatch.setenv(name, f"127.0.0.1:{nobodys_port()}")
+    monkeypatch.setattr("eiv.io.clusters._PATIENCE", 5)
+    started = time.monotonic()
+    with pytest.raises(ConnectionError, match=rf"^{name}=127.0.0.1:\d+: .* unset {name}"), parallel_config(engine, 2):
+        pass
+    assert time.monotonic() - started < 30
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("engine", list(engines()))

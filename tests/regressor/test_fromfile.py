@@ -15,7 +15,7 @@ import eiv.io.pieces
 import eiv.regressor.fromfile
 import eiv.scaling
 import eiv.training.large
-from eiv import EiVRegressor, estimated, relative
+from eiv import EiVRegressor, estimated, relative, split_normal
 from eiv.inputs import FlatPrior, MixturePrior
 from eiv.io.tablecache import Roles, TableCache
 from eiv.io.tables import TableError, open_table
@@ -191,3 +191,40 @@ def test_what_needs_all_rows_is_refused(tmp_path, model):
     table().to_parquet(path)
     with pytest.raises(ValueError, match="piece by piece"):
         model.fit_file(path, "y", columns=["a"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "words"),
+    [
+        ({"columns": ["a", "y"]}, ValueError, "columns: 'y' is a target"),
+        ({"y_err": "y"}, ValueError, "y_err: 'y' is a target"),
+        ({"sample_weight": "y"}, ValueError, "sample_weight: 'y' is a target"),
+        ({"columns": "a"}, TypeError, "columns must be a list of names of columns, got 'a'"),
+        ({"columns": [1]}, TypeError, r"columns must be a list of names of columns, got \[1\]"),
+        ({"target": 3}, TypeError, "target must be the name of a column, or a list of names, got 3"),
+        ({"target": []}, TypeError, "target must be the name of a column, or a list of names, got"),
+        ({"path": 3}, TypeError, "path must be the name of a file, got 3"),
+        ({"path": None}, TypeError, "path must be the name of a file, got None"),
+        ({"cache": 5}, TypeError, "cache must be the name of a folder, or None, got 5"),
+        ({"cache": "t.csv"}, ValueError, "cache must be a folder, and t.csv is a file"),
+        ({"sample_weight": 2}, TypeError, "sample_weight must be the name of a column, or None, got 2"),
+    ],
+)
+def test_wrong_arguments_are_named(tmp_path, monkeypatch, arguments, kind, words):
+    monkeypatch.chdir(tmp_path)
+    table().to_csv("t.csv", index=False)
+    with pytest.raises(kind, match=words):
+        EiVRegressor(0.1, **SMALL).fit_file(**{"path": "t.csv", "target": "y"} | arguments)
+    assert os.listdir() == ["t.csv"]
+
+
+@pytest.mark.parametrize("x_err", [0.1, {"a": split_normal(0.1, 0.2)}])
+def test_a_refused_fit_leaves_nothing_beside_the_table(tmp_path, x_err):
+    """The first for a cell of the table, the second for an argument, when the table has been read."""
+    path, bad = tmp_path / "t.csv", table()
+    if x_err == 0.1:
+        bad.loc[500, "a"] = np.nan
+    bad.to_csv(path, index=False)
+    with pytest.raises(ValueError, match=r"a missing or infinite value|laws|law"):
+        EiVRegressor(x_err, **SMALL).fit_file(path, "y", columns=["a", "b"])
+    assert os.listdir(tmp_path) == ["t.csv"]

@@ -15,8 +15,9 @@ from eiv.cli.limits import as_gaps, limits_of, with_limits
 from eiv.inputs.mixed import Errors
 from eiv.inputs.stated import Readings
 from eiv.io.tables import ErrorSpec, ErrorTerm, Source, TableError, TableRows
+from eiv.io.tables.columns import check_columns, listed
 from eiv.io.tables.errorspec import about, split_error
-from eiv.io.tables.reading import check_columns, listed, read_rows
+from eiv.io.tables.reading import read_rows
 from eiv.validation import check_spread, check_weights
 
 if TYPE_CHECKING:

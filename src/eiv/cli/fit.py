@@ -270,14 +270,14 @@ def _fitted(
     from eiv import fit_splits  # noqa: PLC0415
 
     splits = [train] if not len(test) else [train, np.arange(len(table.y))][: 1 + refit]
-    columns = (TextColumn("learning"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (TextColumn("learning: {task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
-        task = bar.add_task("learning", total=1.0)
+        task = bar.add_task("", total=1.0)
         started, said = time.monotonic(), errors.is_terminal
 
         def on_progress(share: float) -> None:
             nonlocal said
-            bar.update(task, completed=share)
+            bar.update(task, completed=share, description=getattr(share, "what", "") or None)
             passed = time.monotonic() - started
             if not said and 0 < share < 1 and passed > _PATIENCE:
                 left = timedelta(seconds=round(passed / share - passed))

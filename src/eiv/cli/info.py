@@ -18,7 +18,10 @@ def info(
     model: Annotated[Path, typer.Argument(help="A model file.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole header as JSON, for programs.")] = False,
 ) -> None:
-    """Show what a model file holds: features and their errors, settings, training, scores. The file is checked."""
+    """Show what a model file holds: features and their errors, settings, training, scores.
+
+    The file is checked, and so are the weights in it.
+    """
     with interruptible(None):
         from eiv.io.modelfile.container import complaints  # noqa: PLC0415  (slow to import)
         from eiv.io.modelfile.models import checked_header  # noqa: PLC0415

@@ -54,7 +54,7 @@ class ModelTable:
     ) -> ModelTable:
         """Load the model and check that the table has the columns it needs; `target` is the column with the labels."""
         from eiv.cli.labelerrors import LabelErrors  # noqa: PLC0415  (slow to import)
-        from eiv.io.tables.reading import check_columns, check_unit  # noqa: PLC0415
+        from eiv.io.tables.columns import check_columns, check_unit  # noqa: PLC0415
         from eiv.report.provenance import output_names  # noqa: PLC0415
 
         header, model = _read(model_file, _stamp(model_file))
@@ -293,7 +293,7 @@ class ModelTable:
 
 def _labels(source: Source, outputs: tuple[str, ...], target: str | None) -> tuple[str, ...]:
     """The columns that hold labels; empty where the table lacks one of them."""
-    from eiv.io.tables.reading import check_columns  # noqa: PLC0415
+    from eiv.io.tables.columns import check_columns  # noqa: PLC0415
 
     if target is None:
         return outputs if set(outputs) <= set(source.columns) else ()

@@ -55,8 +55,8 @@ def predict(  # noqa: PLR0913  (a command)
         str | None,
         typer.Option(
             metavar="NAME",
-            help="For a folder of tables: where they are predicted, a backend of joblib. loky, processes on this "
-            "machine (the default); ray or dask, a cluster (see docs/scale.md).",
+            help="For a folder of tables: where they are predicted. loky, processes on this machine (the default); "
+            "ray or dask, a cluster (see docs/scale.md).",
         ),
     ] = None,
     jobs: Annotated[
@@ -95,6 +95,8 @@ def predict(  # noqa: PLR0913  (a command)
 
         with resumable(out):
             job.check()
+            if jobs != -1 and jobs < 1:
+                raise ValueError(f"--jobs must be a number of tables at once, or -1 for one per core, got {jobs}.")
             predict_folder(job, data, out, force, (backend or "loky", jobs))
         return
     if backend is not None or jobs != -1:

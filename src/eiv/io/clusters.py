@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 from eiv.extras import needs
 
 __all__ = ["cluster", "one_thread", "parallel_config", "register_ray"]
+
+_PATIENCE = 30  # seconds in which a cluster has to answer
 
 
 def register_ray() -> None:
@@ -40,7 +44,8 @@ def parallel_config(backend: str, n_jobs: int, **options: Any) -> Iterator[None]
         options: for joblib.
 
     Raises:
-        ValueError: for a backend that joblib does not know.
+        ValueError: for a backend that joblib does not know, or no tasks at once.
+        ConnectionError: if the cluster of `RAY_ADDRESS` or `DASK_SCHEDULER_ADDRESS` does not answer.
 
     Examples:
         >>> import joblib
@@ -53,13 +58,14 @@ def parallel_config(backend: str, n_jobs: int, **options: Any) -> Iterator[None]
     import joblib  # noqa: PLC0415  (an extra)
     from joblib.parallel import BACKENDS  # noqa: PLC0415
 
+    if n_jobs == 0:
+        raise ValueError("n_jobs must be a number of tasks at once, or -1 for as many as there are cores, got 0.")
     with contextlib.ExitStack() as stack:
         if backend == "ray":
             register_ray()
-            stack.enter_context(_ray(n_jobs))
+            stack.enter_context(ray_connection(n_jobs))
         elif backend == "dask":
-            needs("joblib's backend dask", "dask", "distributed", extra="dask")
-            stack.enter_context(_dask_client(n_jobs))
+            stack.enter_context(dask_client(n_jobs))
         elif backend not in BACKENDS:
             raise ValueError(f"backend must be one of {', '.join((*BACKENDS, 'dask', 'ray'))}, got {backend!r}.")
         stack.enter_context(joblib.parallel_config(backend=backend, n_jobs=n_jobs, **options))
@@ -101,16 +107,26 @@ def one_thread() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _ray(n_jobs: int) -> Iterator[None]:
-    """A connection to Ray; one that this has started is shut down at the end."""
+def ray_connection(n_jobs: int) -> Iterator[None]:
+    """A connection to Ray; one that this has started is shut down at the end.
+
+    Examples:
+        >>> with ray_connection(2):  # doctest: +SKIP
+        ...     ray.cluster_resources()["CPU"]
+        2.0
+
+    """
+    needs("Work on Ray's workers", "ray", extra="ray")
     import ray  # noqa: PLC0415  (slow to import)
 
     if ray.is_initialized():
         yield
         return
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if "RAY_ADDRESS" not in os.environ:  # workers on this machine
-        options |= {"include_dashboard": False, "num_cpus": _cores() if n_jobs < 0 else n_jobs}
+    if "RAY_ADDRESS" in os.environ:
+        _check_ray(os.environ["RAY_ADDRESS"])
+    else:  # workers on this machine
+        options |= {"include_dashboard": False, "num_cpus": cores() if n_jobs < 0 else n_jobs}
     ray.init(**options)
     try:
         yield
@@ -118,28 +134,85 @@ def _ray(n_jobs: int) -> Iterator[None]:
         ray.shutdown()
 
 
+def _check_ray(address: str) -> None:
+    """Raise a ConnectionError where no cluster answers; in a process of its own, as Ray tries for minutes and talks."""
+    try:
+        subprocess.run(
+            [sys.executable, "-c", "import ray; ray.init(log_to_driver=False)"],
+            capture_output=True,
+            check=True,
+            text=True,
+            timeout=_PATIENCE,
+        )
+    except subprocess.TimeoutExpired:
+        why = f"nothing answered within {_PATIENCE} s"
+    except subprocess.CalledProcessError as error:
+        why = error.stderr.strip().rpartition("\n")[2].rstrip(".")
+    else:
+        return
+    raise ConnectionError(
+        f"RAY_ADDRESS={address}: {why}. Start a cluster there with `ray start`, or unset RAY_ADDRESS for workers "
+        "on this machine."
+    )
+
+
 @contextlib.contextmanager
-def _dask_client(n_jobs: int) -> Iterator[None]:
-    """A client of Dask: the one that there is, that of DASK_SCHEDULER_ADDRESS, or one of workers on this machine."""
+def dask_client(n_jobs: int) -> Iterator[Any]:
+    """A client of Dask: the one that there is, that of DASK_SCHEDULER_ADDRESS, or one of workers on this machine.
+
+    Examples:
+        >>> with dask_client(2) as client:  # doctest: +SKIP
+        ...     sum(client.ncores().values())
+        2
+
+    """
+    needs("Work on Dask's workers", "dask", "distributed", extra="dask")
     from distributed import Client, LocalCluster, default_client  # noqa: PLC0415  (slow to import)
 
     try:
-        default_client()
+        found = default_client()
     except ValueError:
         pass
     else:
-        yield
+        yield found
         return
     address = os.environ.get("DASK_SCHEDULER_ADDRESS")
     with contextlib.ExitStack() as stack:
         if address is None:
-            n_workers = _cores() if n_jobs < 0 else n_jobs
-            cluster = LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None, silence_logs=50)
-            address = stack.enter_context(cluster)
-        stack.enter_context(Client(address, set_as_default=True))
-        yield
+            n_workers = cores() if n_jobs < 0 else n_jobs
+            local = LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None, silence_logs=50)
+            client = stack.enter_context(Client(stack.enter_context(local), set_as_default=True))
+        else:
+            client = stack.enter_context(_connected(address))
+        yield client
 
 
-def _cores() -> int:
+def _connected(address: str) -> Any:
+    """A client of the scheduler at an address, when it has workers; else a ConnectionError."""
+    from distributed import Client  # noqa: PLC0415  (slow to import)
+
+    why = f"no scheduler answered within {_PATIENCE} s"
+    try:
+        client = Client(address, set_as_default=True, timeout=_PATIENCE)
+        why = f"the scheduler has had no workers for {_PATIENCE} s"
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except (OSError, ValueError) as error:  # ValueError: no address
+        if isinstance(error, ValueError):
+            why = str(error).rstrip(".")
+        raise ConnectionError(
+            f"DASK_SCHEDULER_ADDRESS={address}: {why}. Start one there with `dask scheduler` and `dask worker`, or "
+            "unset DASK_SCHEDULER_ADDRESS for workers on this machine."
+        ) from error
+    return client
+
+
+def cores() -> int:
+    """The cores that this process may use.
+
+    Examples:
+        >>> cores() >= 1
+        True
+
+    """
     found = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
     return found or 1

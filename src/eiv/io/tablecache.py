@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from eiv.io.files import digest_of, held, write_whole, written_whole
 from eiv.io.pieces import LargeArray
 from eiv.io.tables import Source, TableError, TableRows
-from eiv.io.tables.reading import check_columns
+from eiv.io.tables.columns import check_columns
 
 Array = NDArray[np.float64]
 _FORMAT = 1
@@ -97,25 +97,36 @@ class TableCache:
     def opened(cls, source: Source, roles: Roles, folder: Path, keep: bool) -> Iterator[TableCache]:
         """The columns of a table, read if they are not there yet, for the block alone: one fit at a time.
 
-        They are removed at the end of a block without an error, unless they are to be kept. What a block leaves that
-        ends in an error or with its process serves the next start.
+        They are removed at the end of the block, unless they are to be kept, and where the table or an argument is
+        refused. What a block leaves that was interrupted, or ended with its process, serves the next start.
         """
         check_columns(source, roles.columns, "the fit")
         place = folder / _key(source, roles)
         place.mkdir(parents=True, exist_ok=True)
-        with held(place / "lock", f"another fit uses {place}; wait for its end, or give it another cache."):
-            if not (place / _DESCRIPTION).exists():
-                _write(source, roles, place)
-            described = json.loads((place / _DESCRIPTION).read_text(encoding="utf-8"))
-            arrays = {
-                name: LargeArray(np.memmap(place / name, dtype, mode="r", shape=tuple(shape)))
-                for name, (dtype, shape) in described["parts"].items()
-            }
-            yield cls(place, arrays)
-        if not keep:
-            shutil.rmtree(place, ignore_errors=True)
-            with contextlib.suppress(OSError):  # it holds the columns of another fit
-                folder.rmdir()
+        with contextlib.ExitStack() as removed:
+            with held(place / "lock", f"another fit uses {place}; wait for its end, or give it another cache."):
+                try:
+                    if not (place / _DESCRIPTION).exists():
+                        _write(source, roles, place)
+                    described = json.loads((place / _DESCRIPTION).read_text(encoding="utf-8"))
+                    arrays = {
+                        name: LargeArray(np.memmap(place / name, dtype, mode="r", shape=tuple(shape)))
+                        for name, (dtype, shape) in described["parts"].items()
+                    }
+                    yield cls(place, arrays)
+                except (ValueError, TypeError):
+                    if not (keep and (place / _DESCRIPTION).exists()):
+                        removed.callback(_remove, place)
+                    raise
+            if not keep:
+                removed.callback(_remove, place)
+
+
+def _remove(place: Path) -> None:
+    """Remove the files of a fit, and the folder of the cache where it has no others."""
+    shutil.rmtree(place, ignore_errors=True)
+    with contextlib.suppress(OSError):  # it holds the columns of another fit
+        place.parent.rmdir()
 
 
 def _key(source: Source, roles: Roles) -> str:

@@ -188,8 +188,10 @@ class EiVRegressor(RegressorMixin, EiVEstimator, ArgumentsForNumbers):  # type: 
 
         Raises:
             TableError: where the file cannot be read, or lacks a column.
-            ValueError: as for `fit`; and for a table of more than 131,072 rows where `x_err` states laws or
-                `eiv.estimated` errors, or `missing` is "integrate", which need all rows at once.
+            TypeError: for what names no file, folder or column.
+            ValueError: as for `fit`; where the target is among the other columns; and for a table of more than 131,072
+                rows where `x_err` states laws or `eiv.estimated` errors, or `missing` is "integrate", which need all
+                rows at once.
 
         Examples:
             >>> import tempfile
@@ -199,10 +201,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator, ArgumentsForNumbers):  # type: 
             >>> model = EiVRegressor(0.1, epochs=2).fit_file(path, "y", columns=["x"])
 
         """
-        from eiv.io.tables import open_table  # noqa: PLC0415  (needs pyarrow)
-
-        roles = FileRoles(target, columns, y_err, sample_weight, drop_missing, leave_out)
-        fit_file(self, open_table(path), roles, None if cache is None else Path(cache))
+        fit_file(self, path, FileRoles(target, columns, y_err, sample_weight, drop_missing, leave_out), cache)
         return self
 
     @overload

@@ -38,6 +38,24 @@ class FileRoles:
     drop_missing: bool = False
     leave_out: ArrayLike = ()
 
+    def check(self) -> None:
+        """Raise an error for what names no columns, and for a target that the model would learn from."""
+        if not isinstance(self.target, str) and not _are_names(self.target):
+            raise TypeError(f"target must be the name of a column, or a list of names, got {self.target!r}.")
+        if self.columns is not None and (isinstance(self.columns, str) or not _are_names(self.columns)):
+            raise TypeError(f"columns must be a list of names of columns, got {self.columns!r}.")
+        if self.sample_weight is not None and not isinstance(self.sample_weight, str):
+            raise TypeError(f"sample_weight must be the name of a column, or None, got {self.sample_weight!r}.")
+        taken = {
+            "columns": () if self.columns is None else self.columns,
+            "y_err": (self.y_err,),
+            "sample_weight": (self.sample_weight,),
+        }
+        for argument, names in taken.items():
+            for name in names:
+                if name in self.outputs:
+                    raise ValueError(f"{argument}: {name!r} is a target, which must not be an input of its own fit.")
+
     @property
     def outputs(self) -> tuple[str, ...]:
         """The columns to predict."""
@@ -71,16 +89,30 @@ class FileRoles:
         )
 
 
-def fit_file(model: EiVRegressor, source: Source, roles: FileRoles, cache: Path | None) -> None:
+def _are_names(value: Any) -> bool:
+    """Whether a value is a list of names, or a pandas index."""
+    return hasattr(value, "__len__") and len(value) > 0 and all(isinstance(name, str) for name in value)
+
+
+def fit_file(model: EiVRegressor, path: str | Path, roles: FileRoles, cache: str | Path | None) -> None:
     """Fit a model to a table in a file."""
     from eiv.io.tablecache import TableCache  # noqa: PLC0415  (needs pyarrow)
+    from eiv.io.tables import open_table  # noqa: PLC0415
 
+    for argument, value in (("path", path), ("cache", cache)):
+        if not isinstance(value, str | Path) and not (argument == "cache" and value is None):
+            what = "file" if argument == "path" else "folder, or None"
+            raise TypeError(f"{argument} must be the name of a {what}, got {value!r}.")
+    if cache is not None and Path(cache).exists() and not Path(cache).is_dir():
+        raise ValueError(f"cache must be a folder, and {cache} is a file.")
+    roles.check()
+    source = open_table(path)
     in_cache = roles.of_cache(source, model.x_err)
     if source.n_rows <= AT_ONCE:
         _fit_frame(model, source, roles, in_cache)
         return
     _refuse_laws(model)
-    folder = source.path.with_name(f"{source.path.name}.eiv-cache") if cache is None else cache
+    folder = source.path.with_name(f"{source.path.name}.eiv-cache") if cache is None else Path(cache)
     with whole_fit(model), TableCache.opened(source, in_cache, folder, keep=cache is not None) as found:
         table = _table(model, roles, in_cache, found)
         spec = replace(spec_of(model), checkpoints=found.folder)
@@ -101,7 +133,7 @@ def _fit_frame(model: EiVRegressor, source: Source, roles: FileRoles, in_cache: 
     import pandas as pd  # noqa: PLC0415  (slow to import)
 
     from eiv.io.tablecache import columns_of  # noqa: PLC0415  (needs pyarrow)
-    from eiv.io.tables.reading import check_columns  # noqa: PLC0415
+    from eiv.io.tables.columns import check_columns  # noqa: PLC0415
 
     inputs = roles.inputs(source)
     check_columns(source, (*inputs, *in_cache.columns), "the fit")

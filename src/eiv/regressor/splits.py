@@ -26,6 +26,7 @@ from eiv.regressor.estimator import EiVRegressor
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Spec, Table
 from eiv.training.neighbours import warn_of_missed_curves
+from eiv.training.progress import Progress, part_of, tell
 
 __all__ = ["fit_splits"]
 
@@ -55,7 +56,7 @@ def fit_splits(
         y_err: as for `EiVRegressor.fit`.
         sample_weight: as for `EiVRegressor.fit`, for all rows.
         on_progress: called with the share of the work that is done, at the end of epochs (on a GPU, some times a
-            second).
+            second). Its attribute `what` holds words for what is being done, or none where that has not changed.
 
     Returns:
         One fitted model per split, with its own `random_state`.
@@ -74,11 +75,7 @@ def fit_splits(
     sizes, said = sorted({len(table.x) for table in tables}), set[type[Warning]]()
     for done, n_rows in enumerate(sizes):
         chosen = [i for i, table in enumerate(tables) if len(table.x) == n_rows]
-
-        def report(share: float, done: int = done) -> None:
-            if on_progress is not None:
-                on_progress((done + share) / len(sizes))
-
+        report = part_of(on_progress, done, len(sizes))
         with _one_warning_of_a_kind(said), own_defaults():
             found = _fitted([spec_of(models[i]) for i in chosen], [tables[i] for i in chosen], report)
         for i, fitted_model in zip(chosen, found, strict=True):
@@ -88,14 +85,14 @@ def fit_splits(
     return models
 
 
-def _fitted(specs: Sequence[Spec], tables: Sequence[Table], report: Callable[[float], None]) -> list[FittedModel]:
+def _fitted(specs: Sequence[Spec], tables: Sequence[Table], report: Progress) -> list[FittedModel]:
     """The models: all of them together, or one by one on the engine that `joblib.parallel_config` names."""
     if cluster() is None:
         return fit_models(specs, tables, report)
     found = joblib.Parallel()(joblib.delayed(_alone)(*pair) for pair in zip(specs, tables, strict=True))
     for message in (message for _, said in found for message in said):
         warnings.warn(message, stacklevel=2)
-    report(1.0)
+    tell(report, 1.0, "")
     return [copy.deepcopy(model) for model, _ in found]  # Ray's arrays are read-only
 
 

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from eiv import validation as v
-from eiv.inputs import LearnedSizes
 from eiv.report.words import factor_sentence
-from eiv.training.settings import RECIPES
 
 _FORMS = {"array": "an array", "relative": "relative errors"}  # of settings; others are called by their type
 _SCORES = ("rows", "rmse", "spread", "coverage_95", "epistemic", "aleatoric", "total")
@@ -63,7 +61,7 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
         if classes
         else ("noise of the target", noise + _described(training)),
         *_chosen(training),
-        ("settings", _settings(settings_of(header))),
+        ("settings", _settings(settings_of(header), _recipe(header))),
         ("seed", str(header["seed"] if given_seed is None else given_seed)),
     ]
     scores = notes.get("holdout")
@@ -92,6 +90,8 @@ def words_on_factor(header: Mapping[str, Any]) -> str:
     Where their size was learned, what was found.
     """
     if (sizes := header.get("sizes")) is not None:  # older files have none
+        from eiv.inputs import LearnedSizes  # noqa: PLC0415  (slow to import)
+
         factor, std, prior_std = (np.array(sizes[name], dtype=float) for name in ("factor", "std", "prior_std"))
         return " ".join(LearnedSizes(factor, std, prior_std).words(header["features"]["names"]))
     factor = header["settings"].get("x_err_factor", 1.0)
@@ -159,9 +159,18 @@ def _unit(settings: Mapping[str, Any]) -> str:
     return "rounds" if settings.get("network") == "cosine" else "epochs"
 
 
-def _settings(settings: Mapping[str, Any]) -> str:
+def _recipe(header: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values of the recipe; an older file has its name alone."""
+    recipe, name = header.get("recipe"), header["settings"]["recipe"]
+    if recipe is not None and recipe["recipe"] == name:
+        return dict(recipe)
+    from eiv.training.settings import RECIPES  # noqa: PLC0415  (slow to import)
+
+    return RECIPES[name]
+
+
+def _settings(settings: Mapping[str, Any], default: Mapping[str, Any]) -> str:
     """The recipe, its main settings, and those that differ from it, without those that have lines of their own."""
-    default = RECIPES[settings["recipe"]]
     shown = {name: settings[name] for name in ("recipe", "posterior", "input_prior", "zeta_draws", "y_noise")}
     by_rows = [name for name, value in default.items() if value is None]
     elsewhere = {"random_state", "module", "hidden_units", "n_hidden", "n_networks", *by_rows}

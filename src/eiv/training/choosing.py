@@ -20,7 +20,7 @@ from eiv.training.evidence import LeftOut
 from eiv.training.fitting import Spec, Table, Trial, fit_stack
 from eiv.training.large import suited
 from eiv.training.making import device_of
-from eiv.training.progress import Progress, part_of
+from eiv.training.progress import Progress, between, part_of, tell
 from eiv.training.settings import AUTO, settings_for
 from eiv.training.sizes import check_can_learn, fit_with_sizes
 
@@ -32,6 +32,7 @@ _NO_FARTHER = 1.02  # times the RMSE of another network, or its CRPS, which is w
 _CLEARLY, _SURE = 0.02, 2.0  # nats per label that ignoring errors has to gain, as intervals 2 % narrower do; sigmas
 _COMPARED, _FOLDS = ("normal", "student_t", "varying"), 3  # likelihoods that the data choose among, and folds
 _FEWEST_COMPARED = 60  # rows, so that 20 are held out at a time
+_SHARE_OF_FIT = 0.83  # of the time, where other factors of the errors are tried
 _FACTORS, _BETWEEN = (0.5, 0.0), (0.25,)  # of the stated errors, that they are compared with; and if these do better
 
 Array = NDArray[np.float64]
@@ -57,8 +58,10 @@ def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Prog
         if on_progress is not None:
             on_progress(1.0)  # where no third network was asked for
         return found_by_trial
-    models = fit_stack(specs, tables, on_progress)
+    models = fit_stack(specs, tables, between(on_progress, 0.0, _SHARE_OF_FIT))
+    tell(on_progress, _SHARE_OF_FIT, "whether the labels bear out the errors")
     found = [_borne_out(*parts) for parts in zip(specs, tables, models, strict=True)]
+    tell(on_progress, 1.0, "")
     if words := [words for _, words in found if words]:
         _warn(words[-1])  # which is that of all rows, where the others have some of them
     return [model for model, _ in found]

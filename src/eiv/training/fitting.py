@@ -56,7 +56,7 @@ from eiv.training.making import (
     new_likelihood,
     new_posterior,
 )
-from eiv.training.progress import Progress, Report, part_of, show_integration, training_progress
+from eiv.training.progress import Progress, Report, between, joint, part_of, show_integration, tell, training_progress
 from eiv.training.settings import DTYPES, Settings, settings_for
 
 Array = NDArray[np.float64]
@@ -66,6 +66,8 @@ _OWN = (  # settings in which models of one stack may differ
     *("n_networks", "n_theta", "recipe", "verbose"),
 )
 _PLAIN = (str, int, float, type(None))
+_SHARE_OF_PRIOR = 0.02  # of the time of a fit
+_SHARE_OF_SEARCH = 0.62  # of that of a network of cosines
 _FEWEST_HELD_OUT, _ENOUGH_HELD_OUT, _MOST_HELD_OUT = 5, 20, 1000
 
 
@@ -279,10 +281,12 @@ def fit_stack(
     n_noisy = max(table.n_noisy for table in tables)
     chosen = [settings_for(spec.arguments, len(table.x), n_noisy) for spec, table in zip(specs, tables, strict=True)]
     _check_one_kind(chosen)
+    tell(on_progress, 0.0, "distribution of the true inputs")
     priors = _fitted_priors(
         chosen, [table.with_errors_times(own.x_err_factor) for own, table in zip(chosen, tables, strict=True)]
     )
     members = [_Member.of(*parts) for parts in zip(specs, chosen, tables, priors, strict=True)]
+    on_progress = between(on_progress, _SHARE_OF_PRIOR, 1.0)
     if chosen[0].network == "cosine":
         return _fit_by_evidence(members, on_progress, near or [None] * len(members))
     found: dict[int, FittedModel] = {}
@@ -379,34 +383,32 @@ def _fit_by_evidence(
     y_scale = float(np.sqrt(np.mean(members[0].y_scaler.scale ** 2)))
 
     def fit(member: _Member, seed: SeedSequence, begin: Tensor | None, place: int, report: Report | None) -> Fitted:
+        tell(parts[place], 0.0, "search for the kernel")
+        on_round = reported(report, between(parts[place], 0.0, _SHARE_OF_SEARCH))
         known = likelihood.state["y_noise"][place] if likelihood.is_fixed else None
         posterior = new_posterior(settings, n_x, n_y, [seed] * MEMBERS, device)
-        found = fit_by_evidence(posterior, member.rows, _number(seed), known, reported(report), member.halves, begin)
-        if on_progress is not None and len(pairs) > 1:
-            done.append(place)
-            on_progress(len(done) / len(pairs))
-        return found
+        own = between(parts[place], _SHARE_OF_SEARCH, 1.0)
+        return fit_by_evidence(posterior, member.rows, _number(seed), known, on_round, member.halves, begin, own)
 
-    def reported(report: Report | None) -> Callable[[Tensor, Tensor], None]:
+    def reported(report: Report | None, on_search: Progress) -> Callable[[Tensor, Tensor], None]:
         rounds, one_by_one = itertools.count(1), threading.Lock()
 
         def on_round(loss: Tensor, y_noise: Tensor) -> None:
-            if report is not None:
-                with one_by_one:
+            with one_by_one:
+                done = next(rounds)
+                tell(on_search, done / n_steps, "search for the kernel")
+                if report is not None:
                     so_far = likelihood.networks(slice(1)).with_state({"y_noise": y_noise.unsqueeze(0)})
-                    report(next(rounds), loss, so_far)
+                    report(done, loss, so_far)
 
         return on_round
 
-    done: list[int] = []  # fits, which are the steps of the progress where there are several
     pairs = [(member, seed, begin) for member, begin in zip(members, near, strict=True) for seed in member.seeds]
     n_steps = n_rounds(n_x, likelihood.is_fixed)
-    of_rounds = on_progress if len(pairs) == 1 else None
-    with training_progress(n_steps, y_scale, settings.verbose, of_rounds, "rounds") as report:
+    parts = joint(on_progress, len(pairs))
+    with training_progress(n_steps, y_scale, settings.verbose, unit="rounds") as report:
         tasks = [partial(fit, *pair, place, None if place else report) for place, pair in enumerate(pairs)]
         found = iter(run_tasks(tasks, device))
-    if on_progress is not None:
-        on_progress(1.0)  # exact inputs need fewer rounds
     models = []
     for member in members:
         first, *others = [next(found) for _ in member.seeds]

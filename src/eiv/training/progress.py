@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -15,9 +16,51 @@ Progress = Callable[[float], None] | None
 """Called with the share of the work that is done, or None."""
 
 
+class Share(float):
+    """The share of the work that is done, with words for what is being done; empty where it is still the same."""
+
+    what: str
+
+    def __new__(cls, value: float, what: str = "") -> Share:
+        """A number with words."""
+        share = super().__new__(cls, value)
+        share.what = what
+        return share
+
+
 def part_of(on_progress: Progress, i: int, n: int) -> Progress:
     """A function that takes the progress of the i-th of n parts."""
-    return None if on_progress is None else lambda done: on_progress((i + done) / n)
+    return between(on_progress, i / n, (i + 1) / n)
+
+
+def between(on_progress: Progress, start: float, end: float) -> Progress:
+    """A function that takes the progress of the part of the work from one share to another."""
+    if on_progress is None:
+        return None
+    return lambda done: on_progress(Share(start + (end - start) * done, getattr(done, "what", "")))
+
+
+def tell(on_progress: Progress, share: float, what: str) -> None:
+    """Say what share of the work is done, and what is being done now."""
+    if on_progress is not None:
+        on_progress(Share(share, what))
+
+
+def joint(on_progress: Progress, n: int) -> list[Progress]:
+    """Functions that take the progress of n parts which run side by side."""
+    if on_progress is None:
+        return [None] * n
+    done, one_by_one = [0.0] * n, threading.Lock()
+
+    def part(place: int) -> Callable[[float], None]:
+        def report(share: float) -> None:
+            with one_by_one:
+                done[place] = share
+                on_progress(Share(sum(done) / n, getattr(share, "what", "")))
+
+        return report
+
+    return [part(place) for place in range(n)]
 
 
 class Report(Protocol):
@@ -40,7 +83,7 @@ def training_progress(
     `y_scale` turns the likelihood back into units of y; `unit` is what epochs are called.
     """
     if not enabled:
-        yield None if on_progress is None else lambda epoch, loss, likelihood: on_progress(epoch / n_epochs)
+        yield None if on_progress is None else lambda epoch, loss, likelihood: _tell(on_progress, epoch, n_epochs)
         return
     if not is_installed("rich"):
         yield _in_lines(n_epochs, y_scale, on_progress, unit)
@@ -60,10 +103,14 @@ def training_progress(
         def report(epoch: int, loss: Tensor, likelihood: Likelihood) -> None:
             words = f"loss {loss.mean().item():.4f}  {likelihood.in_words(y_scale)}"
             bar.update(task, completed=epoch, state=words)
-            if on_progress is not None:
-                on_progress(epoch / n_epochs)
+            _tell(on_progress, epoch, n_epochs)
 
         yield report
+
+
+def _tell(on_progress: Progress, epoch: int, n_epochs: int) -> None:
+    done = epoch == n_epochs
+    tell(on_progress, epoch / n_epochs, "covariance of the weights" if done else "training")
 
 
 def _in_lines(n_epochs: int, y_scale: float, on_progress: Callable[[float], None] | None, unit: str) -> Report:
@@ -76,8 +123,7 @@ def _in_lines(n_epochs: int, y_scale: float, on_progress: Callable[[float], None
             n_lines = 10 * epoch // n_epochs
             state = likelihood.in_words(y_scale).replace("σ", "sigma").encode("ascii", "replace").decode()
             print(f"training {epoch}/{n_epochs} {unit}  loss {loss.mean().item():.4f}  {state}", flush=True)
-        if on_progress is not None:
-            on_progress(epoch / n_epochs)
+        _tell(on_progress, epoch, n_epochs)
 
     return report
 

@@ -18,7 +18,7 @@ from eiv.model import FittedModel
 from eiv.training.evidence import Found
 from eiv.training.fitting import Spec, Table, Trial, fit_stack
 from eiv.training.making import device_of, input_prior_of
-from eiv.training.progress import Progress, part_of
+from eiv.training.progress import Progress, part_of, tell
 from eiv.training.settings import Settings
 
 Array = NDArray[np.float64]
@@ -228,8 +228,7 @@ def _posteriors(
             found.append(each)
             kernels.append(curve.nearest(each.mean))
             centre[j], widths[j] = each.mean, each.std
-            if on_progress is not None:
-                on_progress((look * len(groups) + j + 1) / (n_looks * len(groups)))
+            tell(on_progress, (look * len(groups) + j + 1) / (n_looks * len(groups)), "size of the errors")
     return found, kernels
 
 

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from eiv.io.tables import TableError, TableWriter, open_table, reading
-from eiv.io.tables.reading import check_columns, read_rows
+from eiv.io.tables.columns import check_columns
+from eiv.io.tables.reading import read_rows
 from tablefiles import without_last_row, written
 
 

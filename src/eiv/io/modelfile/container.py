@@ -12,12 +12,14 @@ from typing import IO, Any
 
 import numpy as np
 import safetensors
+from numpy.typing import NDArray
 
 import eiv
 from eiv.io.files import written_whole
-from eiv.io.modelfile.encoding import Arrays
 
 __all__ = ["ModelFileError"]
+
+Arrays = dict[str, NDArray[Any]]
 
 _MOST_HEADER = 2**25  # bytes; the header for a thousand features has some ten thousand
 _START = b'{"__metadata__":{"sha256":"'  # a model file begins with the length of its header and these bytes

@@ -17,16 +17,16 @@ import eiv
 from eiv import validation as v
 from eiv.engine.streams import network_seeds
 from eiv.inputs import LearnedSizes, MixturePrior, SizeNode, TrainingCloud
-from eiv.io.modelfile.container import ModelFileError
-from eiv.io.modelfile.encoding import Arrays, decode, encode
-from eiv.io.modelfile.header import FORMAT, check_settings
+from eiv.io.modelfile.container import Arrays, ModelFileError
+from eiv.io.modelfile.encoding import decode, encode
+from eiv.io.modelfile.header import FORMAT, check_settings, saved_weights
 from eiv.io.modelfile.names import encoded_names, names_of
 from eiv.io.modelfile.values import floats, laws_of, not_negative, quantiles_of, scaler_of, sentence_of, x_err_of
 from eiv.likelihoods import Likelihood
 from eiv.model import FittedModel, Record
 from eiv.posteriors import WeightPosterior
 from eiv.training.making import device_of, likelihood_of, network_of, new_likelihood, new_posterior
-from eiv.training.settings import SETTINGS, Settings, settings_for
+from eiv.training.settings import RECIPES, SETTINGS, Settings, settings_for
 
 OWN = {  # settings that can be the user's own code, and words for them
     "module": "a network",
@@ -64,6 +64,7 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
             "python": platform.python_version(),
         },
         "settings": _encoded_settings(model.arguments, arrays, "settings"),
+        "recipe": RECIPES[model.arguments["recipe"]],
         "changed_since_fit": _encoded_settings(changed, arrays, "changed"),
         **encoded_names(model),
         "seed": model.seed,
@@ -97,12 +98,6 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
     tensors |= {f"likelihood/{name}": value for name, value in model.likelihood.state.items()}
     arrays |= {name: value.detach().cpu().numpy() for name, value in tensors.items()}
     return header, {name: np.ascontiguousarray(value) for name, value in arrays.items()}
-
-
-def has_own_code(header: Mapping[str, Any]) -> bool:
-    """Whether a model needs the user's own code, which its file does not hold."""
-    parts = (header["settings"], header["changed_since_fit"], {"input_prior": header["input_prior"]})
-    return any(_is_own(name, value) for values in parts for name, value in values.items())
 
 
 def other_code(header: Mapping[str, Any], own: Mapping[str, Any]) -> str:
@@ -267,16 +262,6 @@ def _likelihood(settings: Settings, y_noise: NDArray[Any], posterior: WeightPost
     if fault := fitted.fault():
         raise ValueError(fault)
     return fitted
-
-
-def saved_weights(arrays: Arrays, n_networks: int) -> Arrays:
-    """The weights of the networks, by name; a ValueError where their sizes or values cannot come from a fit."""
-    saved = {name.removeprefix("network/"): value for name, value in arrays.items() if name.startswith("network/")}
-    if not saved or any(value.shape[:1] != (n_networks,) for value in saved.values()):
-        raise ValueError(f"it does not hold the weights of {n_networks} networks")
-    if any(value.dtype.kind == "f" and not np.isfinite(value).all() for value in saved.values()):
-        raise ValueError("some of its weights are not finite numbers")
-    return saved
 
 
 def _posterior(

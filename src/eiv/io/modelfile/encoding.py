@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eiv.inputs import LAW_KINDS, PRIOR_KINDS, EstimatedError, RelativeError
-
-Arrays = dict[str, NDArray[Any]]
+from eiv.io.modelfile.container import Arrays
 
 _CLASSES: dict[str, type] = PRIOR_KINDS | LAW_KINDS | {"relative": RelativeError, "estimated": EstimatedError}
 _KINDS = {kind: name for name, kind in _CLASSES.items()}

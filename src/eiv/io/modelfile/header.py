@@ -12,8 +12,7 @@ import numpy as np
 
 import eiv
 from eiv import validation as v
-from eiv.io.modelfile.container import ModelFileError
-from eiv.training.settings import SETTINGS
+from eiv.io.modelfile.container import Arrays, ModelFileError
 
 FORMAT = 1
 
@@ -33,13 +32,16 @@ def parse_header(text: str, path: Path) -> dict[str, Any]:
             f"{eiv.__version__} reads formats up to {FORMAT}. Update eiv to load it."
         )
     _check(header, _HEADER, "")
-    if "weights" in header:  # older files lack it
-        v.check("weights", header["weights"], _NUMBERS)
+    for name, wanted in {"weights": _NUMBERS, "recipe": _MAPPING}.items():
+        if name in header:  # older files lack it
+            v.check(name, header[name], wanted)
     return header
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
     """Raise a ValueError where a setting is not within its limits."""
+    from eiv.training.settings import SETTINGS  # noqa: PLC0415  (slow to import)
+
     for name, setting in SETTINGS.items():
         if name in settings:
             v.check(name, settings[name], setting.constraint)
@@ -48,6 +50,16 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     n_draws = (settings.get("n_theta") or 1) * (settings.get("n_zeta") or 1)
     if n_draws > _MOST_DRAWS:
         raise ValueError(f"n_theta x n_zeta must be at most {_MOST_DRAWS:,}, got {n_draws:,}.")
+
+
+def saved_weights(arrays: Arrays, n_networks: int) -> Arrays:
+    """The weights of the networks, by name; a ValueError where their sizes or values cannot come from a fit."""
+    saved = {name.removeprefix("network/"): value for name, value in arrays.items() if name.startswith("network/")}
+    if not saved or any(value.shape[:1] != (n_networks,) for value in saved.values()):
+        raise ValueError(f"it does not hold the weights of {n_networks} networks")
+    if any(value.dtype.kind == "f" and not np.isfinite(value).all() for value in saved.values()):
+        raise ValueError("some of its weights are not finite numbers")
+    return saved
 
 
 def _check(content: Any, schema: Mapping[str, Any], where: str) -> None:

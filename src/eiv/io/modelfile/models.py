@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eiv.io.modelfile.container import complaints, read_file, write_file
-from eiv.io.modelfile.contents import Saved, from_file, has_own_code, other_code, saved_weights, to_file
-from eiv.io.modelfile.header import parse_header
-from eiv.model import FittedModel
+from eiv.io.modelfile.header import parse_header, saved_weights
+
+if TYPE_CHECKING:
+    from eiv.io.modelfile.contents import Saved
+    from eiv.model import FittedModel
 
 __all__ = ["load_model", "read_header", "save_model"]
 
@@ -43,6 +45,8 @@ def save_model(
         {'unit': 'mm'}
 
     """
+    from eiv.io.modelfile.contents import to_file  # noqa: PLC0415  (slow to import)
+
     header, arrays = to_file(model, changed or {})
     header["notes"] = dict(notes or {})
     try:
@@ -78,6 +82,8 @@ def load_model(path: str | Path, own: Mapping[str, Any] | None = None) -> Saved:
         1
 
     """
+    from eiv.io.modelfile.contents import from_file, other_code  # noqa: PLC0415  (slow to import)
+
     path = Path(path)
     text, arrays = read_file(path)
     with complaints(path):
@@ -117,12 +123,9 @@ def read_header(path: str | Path) -> dict[str, Any]:
 
 
 def checked_header(path: Path) -> dict[str, Any]:
-    """The header, if the model can be loaded; where it needs the user's own code, only its weights are checked."""
+    """The header, when the file and the weights in it have been checked; the model itself is not made."""
     text, arrays = read_file(path)
     with complaints(path):
         header = parse_header(text, path)
-        if has_own_code(header):
-            saved_weights(arrays, header["n_networks"])
-        else:
-            from_file(header, arrays, {}, path)
+        saved_weights(arrays, header["n_networks"])
         return header

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from eiv.inputs import ErrorLaw
 from eiv.inputs.errors import check_x_err
 from eiv.inputs.stated import errors_under
-from eiv.io.modelfile.encoding import Arrays
+from eiv.io.modelfile.container import Arrays
 from eiv.scaling import Scaler
 
 

@@ -1,12 +1,16 @@
 """Tables in files: CSV, Parquet and Excel, read as a whole or in blocks, and the errors of their columns."""
 
-from eiv.extras import needs
+from typing import TYPE_CHECKING
+
+from eiv.extras import needs, on_first_use
+
+if TYPE_CHECKING:
+    from eiv.io.tables.errorspec import ErrorSpec, ErrorTerm
+    from eiv.io.tables.reading import MISSING_WORDS, Source, TableRows, open_table
+    from eiv.io.tables.scanning import TableError
+    from eiv.io.tables.writing import TableWriter
 
 needs("eiv.io.tables", "pyarrow", extra="parquet")  # pyarrow reads CSV, too
-
-from eiv.io.tables.errorspec import ErrorSpec, ErrorTerm  # noqa: E402
-from eiv.io.tables.reading import MISSING_WORDS, Source, TableError, TableRows, open_table  # noqa: E402
-from eiv.io.tables.writing import TableWriter  # noqa: E402
 
 __all__ = [
     "MISSING_WORDS",
@@ -18,3 +22,13 @@ __all__ = [
     "TableWriter",
     "open_table",
 ]
+
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "eiv.io.tables.errorspec": ("ErrorSpec", "ErrorTerm"),
+        "eiv.io.tables.reading": ("MISSING_WORDS", "Source", "TableRows", "open_table"),
+        "eiv.io.tables.scanning": ("TableError",),
+        "eiv.io.tables.writing": ("TableWriter",),
+    },
+)

@@ -8,14 +8,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eiv.io.notation import FORMS, read_error, two_columns, with_dof_in_words, without_dof
-from eiv.io.tables.reading import Source, TableRows, check_unit, listed
+from eiv.io.tables.columns import check_unit, listed
 from eiv.io.tables.scanning import TableError
+
+if TYPE_CHECKING:
+    from eiv.io.tables.reading import Source, TableRows
 
 __all__ = ["ErrorSpec", "ErrorTerm"]
 

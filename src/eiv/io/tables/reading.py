@@ -33,7 +33,6 @@ _BLOCK = 2**22  # bytes of text, or
 _CHUNK = 2**16  # rows, that are read at once
 _MOST_CELLS = 2 * 10**7  # the most cells of an Excel sheet, which is kept in memory as a whole
 _THOUSANDS = {sign: rf"^[-+]?[1-9][0-9]{{0,2}}({re.escape(sign)}[0-9]{{3}})+$" for sign in ",."}
-_LISTED = 30
 MISSING_WORDS = ("", "na", "n/a", "#n/a", "nan", "null", "none")
 """What a cell without a value may hold, in small letters."""
 _MISSING = pa.array(MISSING_WORDS)
@@ -470,34 +469,9 @@ def _arrow(column: Any) -> Any:
     return pa.array(data.astype(data.dtype.newbyteorder("=")), mask=mask)  # FITS has its bytes in the other order
 
 
-def check_unit(source: Source, column: str, unit: str | None, whose: str) -> None:
-    """Raise a `TableError` where a column has another unit than `unit`, that of `whose`; nothing is converted."""
-    own = source.units.get(column)
-    if own is None or unit is None or own == unit:
-        return
-    from astropy.units import Unit  # noqa: PLC0415  (the table was read by it)
-
-    if Unit(own) != Unit(unit, parse_strict="silent"):
-        raise TableError(
-            f"{source.path}: column {column!r} is in {own}, but {whose} is in {unit}: convert one of them first."
-        )
-
-
 def read_rows(source: Source, columns: Sequence[str] | None = None) -> TableRows:
     """All rows of a table, with these columns or all."""
     return TableRows(source, pa.concat_tables([rows.cells for rows in source.chunks(columns)]))
-
-
-def check_columns(source: Source, names: Sequence[str], what: str) -> None:
-    """Raise a `TableError` where the table lacks a column; `what` says what the column is for."""
-    for name in names:
-        if name not in source.columns:
-            raise TableError(f"{source.path} has no column {name!r} ({what}); it has: {listed(source.columns)}.")
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first names, for a sentence."""
-    return ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
 
 
 def _numbered(source: Source, tables: Any, counted: str) -> Iterator[TableRows]:

@@ -29,7 +29,9 @@ from eiv.training.evidence.search import (
     unheard,
 )
 from eiv.training.evidence.solution import Labels, LeftOut, Solution, left_out, solve
+from eiv.training.progress import Progress, between, tell
 
+_SHARE_OF_EXPLANATIONS = 0.48  # of the time after the search
 _SEARCHED = 192  # frequencies that a kernel is found with
 
 
@@ -116,6 +118,7 @@ def fit_by_evidence(
     on_round: OnRound,
     halves: Sequence[ZetaPosterior] = (),
     near: Tensor | None = None,
+    on_progress: Progress = None,
 ) -> Fitted:
     r"""Fit a pool of networks of cosines: their kernels and sigma_y, then their weights.
 
@@ -130,6 +133,7 @@ def fit_by_evidence(
         on_round: called after each round, with the loss and sigma_y.
         halves: zeta given x for all rows, by a prior of its own for each network; none where the prior is known.
         near: the values of a kernel for nearly the same rows, to begin from; None to begin from nothing.
+        on_progress: called with the share that is done of the work after the search, which calls `on_round`.
 
     Returns:
         The posterior, sigma_y and the course of the search.
@@ -144,15 +148,26 @@ def fit_by_evidence(
     members: list[Found] = []
     shares: list[float] = []
     few = inputs.take(some), labels.take(some)
-    for each in explanations(found, *few, known, MEMBERS // 2):
+    tell(on_progress, 0.0, "other explanations of the labels")
+    explained = explanations(found, *few, known, MEMBERS // 2)
+    for each, part in zip(explained, (between(on_progress, *ends) for ends in _ends(len(explained))), strict=True):
+        tell(part, 0.0, "pool of networks")
         pool = pool_of(each.found, *few, known, 2 * each.n_pairs)
         theirs = own[len(members) : len(members) + len(pool)]
+        tell(part, 0.5, "weights from all rows")
         members += _with_all_rows(each.found, pool, some, theirs, inputs, labels, n_frequencies)
         shares += [each.share / len(pool)] * len(pool)
+    tell(on_progress, 1.0, "covariance of the weights")
     _take_over(posterior, members)
     y_noise = torch.stack([member.family.values(member.flat).log_noise.exp() for member in members])
     course, said = y_noise.new_tensor(found.course), (task.log_density(plain), task.left_out(plain))
     return Fitted(posterior, y_noise, np.array(shares), course, *said, plain.flat)
+
+
+def _ends(n: int) -> list[tuple[float, float]]:
+    """Where the pool of each of n explanations begins and ends, as shares of the work after the search."""
+    rest = 1.0 - _SHARE_OF_EXPLANATIONS
+    return [(_SHARE_OF_EXPLANATIONS + rest * i / n, _SHARE_OF_EXPLANATIONS + rest * (i + 1) / n) for i in range(n)]
 
 
 def _with_all_rows(

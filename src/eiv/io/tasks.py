@@ -1,0 +1,162 @@
+"""Tasks on the workers of an engine, each by itself: a worker that is killed loses its own task, and no other.
+
+`joblib.Parallel` ends with the first worker that is lost, and forgets the results of Ray's others; with Dask it waits
+for ever. Here each task has a future of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+from eiv.extras import needs
+from eiv.io.clusters import cores, dask_client, ray_connection
+from eiv.validation import check_option
+
+__all__ = ["Lost", "Workers", "workers"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+
+
+@dataclass(frozen=True)
+class Lost(Generic[Item]):
+    """In place of a result: the worker of this item was killed, by a signal or for lack of memory.
+
+    Examples:
+        >>> Lost("a.csv").item
+        'a.csv'
+
+    """
+
+    item: Item
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Workers that are there.
+
+    Attributes:
+        submit: gives a function and its argument to one of them, and returns the future of the result.
+        at_once: how many they are.
+        is_loss: whether an error of a future says that its worker was killed.
+
+    Examples:
+        >>> with workers("loky", 1) as found:
+        ...     found.at_once
+        1
+
+    """
+
+    submit: Callable[..., Future[Any]]
+    at_once: int
+    is_loss: Callable[[BaseException], bool]
+
+    def results(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | Lost[Item]]:
+        """The results of `work` for the items, as they are done. Its errors are raised."""
+        waiting = iter(items)
+        running: dict[Future[Any], Item] = {}
+        while True:
+            for item in islice(waiting, self.at_once - len(running)):
+                running[self.submit(work, item)] = item
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                item, error = running.pop(future), future.exception()
+                if error is not None and not self.is_loss(error):
+                    raise error
+                yield future.result() if error is None else Lost(item)
+
+
+@contextlib.contextmanager
+def workers(engine: str, n_jobs: int) -> Iterator[Workers]:
+    """Workers of an engine, for the block.
+
+    Args:
+        engine: "loky" (processes on this machine; a single one is this process), "ray" or "dask".
+        n_jobs: how many; -1 for as many as there are cores.
+
+    Raises:
+        ValueError: for another engine.
+        ConnectionError: if a cluster does not answer.
+
+    Examples:
+        >>> with workers("loky", 1) as found:
+        ...     list(found.results(abs, [-1, 2]))
+        [1, 2]
+
+    """
+    check_option("backend", engine, ("loky", "ray", "dask"))
+    with {"loky": _loky, "ray": _ray, "dask": _dask}[engine](n_jobs) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def _loky(n_jobs: int) -> Iterator[Workers]:
+    """Processes on this machine; where one is killed, the others end with it, and new ones are started."""
+    needs("Work on several workers", "joblib", extra="cli")
+    from joblib.externals.loky import get_reusable_executor  # noqa: PLC0415  (an extra)
+    from joblib.externals.loky.process_executor import BrokenProcessPool  # noqa: PLC0415
+
+    at_once = cores() if n_jobs < 0 else n_jobs
+    if at_once == 1:
+        yield Workers(_done_here, 1, lambda _: False)
+        return
+
+    def executor() -> Any:
+        return get_reusable_executor(at_once, env=_ONE_THREAD)
+
+    try:
+        yield Workers(
+            lambda *call: executor().submit(*call), at_once, lambda error: isinstance(error, BrokenProcessPool)
+        )
+    finally:
+        executor().shutdown(wait=True, kill_workers=True)
+
+
+@contextlib.contextmanager
+def _ray(n_jobs: int) -> Iterator[Workers]:
+    with ray_connection(n_jobs):
+        import ray  # noqa: PLC0415  (slow to import)
+
+        task = ray.remote(_called).options(max_retries=0)
+
+        def submit(work: Callable[[Item], Result], item: Item) -> Future[Result]:
+            future: Future[Result] = task.remote(work, item).future()
+            return future
+
+        def is_loss(error: BaseException) -> bool:
+            found = ray.exceptions
+            return isinstance(error, found.RayError) and not isinstance(error, found.RayTaskError)
+
+        yield Workers(submit, int(ray.cluster_resources()["CPU"]) if n_jobs < 0 else n_jobs, is_loss)
+
+
+@contextlib.contextmanager
+def _dask(n_jobs: int) -> Iterator[Workers]:
+    needs("Work on Dask's workers", "dask", "distributed", extra="dask")
+    import dask  # noqa: PLC0415  (an extra)
+    from distributed.client import FutureCancelledError  # noqa: PLC0415
+    from distributed.scheduler import KilledWorker  # noqa: PLC0415
+
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0}), dask_client(n_jobs) as client:
+        yield Workers(
+            client.get_executor(pure=False).submit,
+            sum(client.ncores().values()) if n_jobs < 0 else n_jobs,
+            lambda error: isinstance(error, KilledWorker | FutureCancelledError),
+        )
+
+
+def _called(work: Callable[[Item], Result], item: Item) -> Result:
+    return work(item)
+
+
+def _done_here(work: Callable[[Item], Result], item: Item) -> Future[Result]:
+    future: Future[Result] = Future()
+    future.set_result(_called(work, item))
+    return future

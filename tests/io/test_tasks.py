@@ -1,0 +1,47 @@
+"""Tests of tasks on workers: each has a result, an error or the loss of its worker, and the others go on."""
+
+import os
+import signal
+
+import pytest
+
+from eiv.extras import is_installed
+from eiv.io.tasks import Lost, workers
+
+
+def engines():
+    yield pytest.param("loky", id="loky")
+    for name in ("ray", "dask"):
+        missing = not is_installed("ray" if name == "ray" else "distributed")
+        yield pytest.param(name, marks=[pytest.mark.slow, pytest.mark.skipif(missing, reason=f"needs eiv[{name}]")])
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs POSIX signals")
+@pytest.mark.parametrize("engine", list(engines()))
+def test_a_killed_worker_loses_its_tasks_and_no_others(engine):
+    def die_of_two(number):  # a function of this module could not be found in a worker of Ray
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return -number
+
+    with workers(engine, 2) as found:
+        results = list(found.results(die_of_two, range(6)))
+        lost = {each.item for each in results if isinstance(each, Lost)}
+        assert 2 in lost
+        assert len(lost) <= 2  # on the machine of a worker that was killed, one may run beside it
+        assert {-each for each in results if not isinstance(each, Lost)} == {*range(6)} - lost
+        assert list(found.results(die_of_two, [7])) == [-7]
+
+
+def test_an_error_of_the_work_is_raised():
+    def fail(number):
+        raise ArithmeticError(f"not {number}")
+
+    for n_jobs in (1, 2):
+        with workers("loky", n_jobs) as found, pytest.raises(ArithmeticError, match="not 1"):
+            list(found.results(fail, [1]))
+
+
+def test_an_unknown_engine_is_refused():
+    with pytest.raises(ValueError, match="backend must be 'loky', 'ray' or 'dask', got 'slurm'"), workers("slurm", 2):
+        pass
