@@ -224,6 +224,23 @@ def test_a_part_of_the_study_says_what_is_missing(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("unrendered")
+def test_a_method_may_be_run_on_one_problem_only(run, tmp_path):
+    """As `eiv study coverage --methods ours --problems sine` does in a folder that holds the other methods."""
+    table = made_up(tmp_path, methods=["non-EiV", "paper", "ours"], n_realisations=2, n_networks=2)
+    for name in (coverage.TABLE, coverage.UNITS):
+        rows = pd.read_csv(tmp_path / name)
+        rows[(rows["method"] != "ours") | (rows["problem"] == "sine")].to_csv(tmp_path / name, index=False)
+    assert run("report", tmp_path)[0] == 0
+    text = html.unescape((tmp_path / "report.html").read_text())
+    assert "'ours' on 'sine' only" in text
+    kept = table[(table["method"] != "ours") | (table["problem"] == "sine")]
+    figure = coverage_page._calibration(summarise(kept)).figure
+    assert [line.get_text() for line in figure.legends[0].get_texts()] == ["non-EiV", "paper", "ours"]
+    drawn = [len(axes.containers) for axes in figure.axes]
+    assert drawn == [2, 2, 2, 3] * 4
+
+
+@pytest.mark.usefixtures("unrendered")
 def test_report_writes_markdown_too(run, tmp_path):
     made_up(tmp_path, problems=["sine"], methods=["paper", "ours"])
     assert run("report", tmp_path, "-o", tmp_path / "page.md")[0] == 0

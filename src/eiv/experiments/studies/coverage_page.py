@@ -133,6 +133,12 @@ def _notice(table: pd.DataFrame, units: pd.DataFrame) -> str:
         for column, known in (("problem", SIMULATED), ("method", METHODS))
         if (gone := [name for name in known if name not in set(table[column])])
     ]
+    run = table.groupby("method", sort=False)["problem"].unique()
+    parts += [
+        f"{method!r} on {', '.join(map(repr, found))} only"
+        for method, found in run.items()
+        if len(found) < table["problem"].nunique()
+    ]
     fewest = (int(units["n_realisations"].min()), int(units["n_networks"].min()))
     parts += [
         f"{n} instead of {whole} {what}" for n, (what, whole) in zip(fewest, FULL.items(), strict=True) if n < whole
@@ -263,7 +269,7 @@ def _panels(summary: pd.DataFrame, columns: Mapping[str, str], label: str, goal:
 
 
 def _calibration(summary: pd.DataFrame) -> Drawing:
-    problems, zetas, methods = (list(summary.index.unique(name)) for name in ("problem", "zeta", "method"))
+    problems, zetas = (list(summary.index.unique(name)) for name in ("problem", "zeta"))
     rows = list(itertools.product(zetas, _KINDS))
     figure, panels = new_figure(
         len(rows), len(problems), (1 + 1.9 * len(problems), 1 + 1.6 * len(rows)), sharex=True, sharey=True
@@ -271,7 +277,7 @@ def _calibration(summary: pd.DataFrame) -> Drawing:
     for (zeta, kind), line in zip(rows, panels, strict=True):
         for axes, problem in zip(line, problems, strict=True):
             axes.plot([0, 1], [0, 1], color=COLOURS["truth"], linewidth=0.8)
-            for method in (name for name in _LOOKS if name in methods):
+            for method in (name for name in _LOOKS if (problem, zeta, name) in summary.index):
                 columns = [f"truth_{kind}_{level:g}" for level in LEVELS]
                 found = summary.loc[(problem, zeta, method)]
                 mean, error = found["mean"][columns], found["se"][columns]
@@ -282,7 +288,10 @@ def _calibration(summary: pd.DataFrame) -> Drawing:
         line[0].set_ylabel(f"{kind} interval")
     figure.supxlabel("nominal level", fontsize="medium")
     figure.supylabel("share of g(ζ) covered", fontsize="medium")
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper right", ncols=4, frameon=False)
+    drawn = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in panels.flat]  # a method may lack problems
+    lines = {label: handle for handle, label in itertools.chain(*drawn)}
+    shown = [name for name in _LOOKS if name in lines]
+    figure.legend([lines[name] for name in shown], shown, loc="outside upper right", ncols=4, frameon=False)
     caption = (
         "Coverage of the truth by intervals of 50, 80 and 95 %. On the line it is as large as it should be. Bars, "
         "mostly hidden by the points: standard errors over the realisations."
