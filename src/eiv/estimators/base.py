@@ -314,10 +314,18 @@ class EiVEstimator(BaseEstimator, Arguments):  # type: ignore[misc]
         size_prior = self._size_prior(size_of, x.shape[1], features)
         if not is_part:
             name, taken = self._taken(name, found.errors, size_prior)
-            classical = self.error_model == "classical"
-            check_plausible(name, found.x, taken, features, classical=classical, constant_left_out=self.standardise)
             stated = X_err if X_err is not None or columns is not None else x_err
-            if self.standardise and stated is not None and not isinstance(stated, RelativeError):
+            is_share = isinstance(stated, RelativeError)
+            check_plausible(
+                name,
+                found.x,
+                taken,
+                features,
+                classical=self.error_model == "classical",
+                constant_left_out=self.standardise,
+                is_share=is_share,
+            )
+            if self.standardise and stated is not None and not is_share:
                 warn_of_scaled(name, found.x, standard_deviations(found.errors), features)
         if units is not None and columns is not None:
             units = [unit for name, unit in zip(columns.columns, units, strict=True) if name in columns.features]

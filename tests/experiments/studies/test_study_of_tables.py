@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from eiv import SuspiciousErrorWarning
 from eiv.datasets import DataNotFoundError
 from eiv.experiments.studies import real_tables, rivals, tables
 from eiv.experiments.studies.real_tables import MEASURED, humidity, left_out, load_table, tables_at_hand
@@ -87,6 +88,25 @@ def test_the_papers_tables_have_errors_of_a_twentieth_of_a_spread(monkeypatch):
 
     monkeypatch.setattr(real_tables, "load", lambda name: Data)
     np.testing.assert_allclose(load_table("yacht").X_err, [0.05 * np.std([1, 2, 3]), 0])
+
+
+def test_columns_that_follow_from_others_are_fitted(monkeypatch):
+    """As in naval, energy and protein: such errors are refused as numbers, and tried as shares of the spread."""
+
+    class Data:
+        X = pd.DataFrame(np.random.default_rng(0).normal(size=(80, 1)) * [1.0, 2.0, 0.0], columns=["a", "b", "c"])
+        y = X["a"]
+
+    monkeypatch.setattr(real_tables, "load", lambda name: Data)
+    train, test = load_table("yacht").splits()[0]
+    fit = rivals._network(True, recipe="paper", epochs=2, hidden_units=8, n_theta=10)
+    with pytest.warns(SuspiciousErrorWarning, match="direction column 0 - "):
+        fitted = fit(train.X, train.stated, train.y, 0, "cpu")
+    assert np.isfinite(fitted.predict(test.X, test.X_err).mean).all()
+    np.testing.assert_allclose(train.stated.of(train.X.std(0), None)[0], train.X_err, rtol=1e-12)
+    np.testing.assert_allclose(rivals._with_errors(train.X, train.stated)[:, 3:], np.tile(train.X_err, (64, 1)))
+    with pytest.raises(ValueError, match="direction column 0 - "):
+        fit(train.X, train.X_err, train.y, 0, "cpu")
 
 
 def test_the_example_is_that_of_the_readme():

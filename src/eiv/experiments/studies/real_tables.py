@@ -13,7 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import ShuffleSplit
 
+from eiv import relative
 from eiv.datasets import REAL, DataNotFoundError, load, overview
+from eiv.inputs import RelativeError
 
 __all__ = ["MEASURED", "RealTable", "humidity", "left_out", "load_table", "tables_at_hand"]
 
@@ -39,6 +41,7 @@ class RealTable:
         X: `rows x n_x`.
         X_err: standard deviations, `n_x` or `rows x n_x`, or covariances `rows x n_x x n_x`.
         y: `rows`.
+        is_share: whether the errors are a share of the spread of each column, since nothing is known of them.
 
     Examples:
         >>> table = RealTable(np.zeros((10, 2)), np.ones((10, 2)), np.arange(10.0))
@@ -50,11 +53,18 @@ class RealTable:
     X: Array
     X_err: Array
     y: Array
+    is_share: bool = False
+
+    @property
+    def stated(self) -> Array | RelativeError:
+        """The errors for a fit: shares as such, because columns that follow from others contradict them as numbers."""
+        spread = self.X.std(0)
+        return relative(self.X_err / np.where(spread > 0, spread, 1.0)) if self.is_share else self.X_err
 
     def take(self, rows: NDArray[np.intp]) -> RealTable:
         """Some of the rows."""
         X_err = self.X_err if self.X_err.ndim == 1 else self.X_err[rows]
-        return RealTable(self.X[rows], X_err, self.y[rows])
+        return RealTable(self.X[rows], X_err, self.y[rows], self.is_share)
 
     def splits(self, most_rows: int | None = None) -> list[tuple[RealTable, RealTable]]:
         """Two random splits, the same at every call: four fifths to train with, at most `most_rows`, and the rest."""
@@ -122,7 +132,8 @@ def load_table(name: str) -> RealTable:
     if name in REAL:
         data = load(name)
         X = data.X.to_numpy(float)
-        return RealTable(X, np.where(np.ptp(X, axis=0) > 0, _ERROR * X.std(0), 0.0), data.y.to_numpy(float))
+        errors = np.where(np.ptp(X, axis=0) > 0, _ERROR * X.std(0), 0.0)
+        return RealTable(X, errors, data.y.to_numpy(float), is_share=True)
     folder = _folder()
     if folder is None or name not in MEASURED:
         raise DataNotFoundError(f"The table {name!r} is not at hand: EIV_TABLES must name the folder that holds it.")

@@ -20,6 +20,7 @@ from eiv.experiments.studies.random_problems import random_problem
 from eiv.experiments.studies.real_tables import humidity, left_out, load_table, tables_at_hand
 from eiv.experiments.studies.results import collect_units
 from eiv.experiments.studies.rivals import RIVALS, Answer, fit_rival, installed_rivals
+from eiv.inputs import RelativeError
 from eiv.metrics import coverage, crps, rmse
 from eiv.training.settings import settings_for
 
@@ -141,11 +142,11 @@ class TableUnit:
     def _real(self) -> Iterator[dict[str, Any]]:
         for train, test in load_table(self.problem).splits(self.most_rows):
             about = {"kind": "real", "n_rows": len(train.y), "n_columns": train.X.shape[1]}
-            yield about | self._scores((train.X, train.X_err, train.y), (test.X, test.X_err, test.y), 1.0)
+            yield about | self._scores((train.X, train.stated, train.y), (test.X, test.X_err, test.y), 1.0)
 
     def _scores(
         self,
-        train: tuple[Array, Array, Array],
+        train: tuple[Array, Array | RelativeError, Array],
         test: tuple[Array, Array, Array],
         unit: float,
         truth: Array | None = None,
