@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from eiv.io.modelfile.container import complaints, read_file, write_file
-from eiv.io.modelfile.contents import Saved, from_file, has_own_code, other_code, saved_weights, to_file
+from eiv.io.modelfile.contents import Saved, from_file, has_own_code, saved_weights, to_file
 from eiv.io.modelfile.header import parse_header
+from eiv.io.modelfile.own import other_code
 from eiv.model import FittedModel
 
 __all__ = ["load_model", "read_header", "save_model"]
