@@ -107,7 +107,7 @@ class NormalLikelihood(JointNoise):
         return slopes / (noise.unsqueeze(1) if noise.ndim == 2 else noise).to(slopes.dtype).unsqueeze(3)
 
     @property
-    def spread(self) -> Tensor:
+    def sigma(self) -> Tensor:
         """sigma_y itself."""
         return self.y_noise
 
