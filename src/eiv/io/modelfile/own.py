@@ -14,8 +14,7 @@ import numpy as np
 from eiv import validation as v
 from eiv.io.modelfile.container import ModelFileError
 from eiv.io.modelfile.encoding import Arrays, encode
-from eiv.likelihoods import LIKELIHOODS, NOISE_RULES
-from eiv.posteriors import FAMILIES
+from eiv.training.making import word_for
 
 OWN = {  # settings that can be the user's own code, and words for them
     "module": "a network",
@@ -26,14 +25,11 @@ OWN = {  # settings that can be the user's own code, and words for them
 }
 
 
-_OURS: dict[str, Mapping[str, object]] = {"posterior": FAMILIES, "likelihood": LIKELIHOODS, "y_noise": NOISE_RULES}
-
-
 def encode_setting(name: str, value: Any, arrays: Arrays, where: str) -> Any:
     """A setting in encoded form; for the user's own code, its name and the plain values that it carries."""
     if name == "module" and value is not None:
         return _name_of(value)
-    if word := _word_for(name, value):
+    if word := word_for(name, value):
         return word
     try:
         return encode(name, value, arrays, where)
@@ -58,15 +54,6 @@ def other_code(header: Mapping[str, Any], own: Mapping[str, Any]) -> str:
         if fitted and own.get(name) is not None and fitted != _name_of(own[name]):
             found += f" The model was fitted with {name} {fitted}; {_name_of(own[name])} was given."
     return found
-
-
-def _word_for(name: str, value: Any) -> str:
-    """The name of a class or an object of ours; empty for other values."""
-    for word, ours in _OURS.get(name, {}).items():
-        alike = not isinstance(value, type) and type(value) is type(ours) and vars(value) == vars(ours)
-        if value is ours or alike:
-            return word
-    return ""
 
 
 def _plain_parts(value: Any) -> dict[str, Any]:
