@@ -10,8 +10,8 @@ from scipy import stats
 from sklearn.base import clone
 
 from eiv import EiVRegressor, ModelFileError, Prediction
-from eiv.likelihoods import Likelihood
-from eiv.posteriors import WeightPosterior
+from eiv.likelihoods import ByBound, ByError, Likelihood, StudentTLikelihood
+from eiv.posteriors import MeanField, WeightPosterior
 from eiv.training.choosing import _score
 from eiv.training.fitting import Table, _check_one_kind
 from eiv.training.settings import settings_for
@@ -145,6 +145,75 @@ def test_another_family_at_load_is_named(table, tmp_path):
     EiVRegressor(0.1, posterior=FactorOfSize(0.3), **FAST, recipe="paper").fit(*table).save(tmp_path / "m.eiv")
     with pytest.raises(ModelFileError, match="was fitted with posterior FactorOfSize; CommonFactor was given"):
         EiVRegressor.load(tmp_path / "m.eiv", posterior=CommonFactor)
+
+
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
+@pytest.mark.parametrize(
+    ("name", "own", "other", "words"),
+    [
+        ("posterior", FactorOfSize(0.3), FactorOfSize(np.float32(0.5)), r"FactorOfSize\(size=0\.3\); .*\(size=0\.5\)"),
+        ("input_prior", Shrunk(0.8), Shrunk(), r"Shrunk\(factor=0\.8\); Shrunk\(factor=0\.9\)"),
+    ],
+)
+def test_an_object_with_other_numbers_is_refused_at_load(name, own, other, words, table, tmp_path):
+    EiVRegressor(0.1, **FAST | {"recipe": "paper", "epochs": 1, name: own}).fit(*table).save(tmp_path / "m.eiv")
+    with pytest.raises(ModelFileError, match=f"was fitted with {name} {words}"):
+        EiVRegressor.load(tmp_path / "m.eiv", **{name: other})
+
+
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
+def test_another_name_at_load_is_warned_about(table, tmp_path):
+    class Renamed(CommonFactor):
+        pass
+
+    EiVRegressor(0.1, posterior=CommonFactor, **FAST, recipe="paper").fit(*table).save(tmp_path / "m.eiv")
+    with pytest.warns(UserWarning, match=r"fitted with posterior CommonFactor; .*Renamed was given"):
+        EiVRegressor.load(tmp_path / "m.eiv", posterior=Renamed)
+    EiVRegressor(0.1, likelihood=StudentTOf(4.0), **FAST, recipe="paper").fit(*table).save(tmp_path / "t.eiv")
+    with pytest.warns(UserWarning, match=r"StudentTOf\(FREEDOM=4\.0, scale=None\); StudentTOf\(FREEDOM=5\.0"):
+        EiVRegressor.load(tmp_path / "t.eiv", likelihood=StudentTOf(5.0))
+
+
+class Counts(FixedShare):
+    """Keeps under a private name what changes with use."""
+
+    def __init__(self, share=0.1):
+        self.share, self._asked = share, 0
+
+    def renewed(self, *args):
+        self._asked += 1
+        return super().renewed(*args)
+
+
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
+def test_what_is_private_is_not_compared(table, tmp_path):
+    EiVRegressor(0.1, y_noise=Counts(), **FAST, recipe="paper").fit(*table).save(tmp_path / "m.eiv")
+    EiVRegressor.load(tmp_path / "m.eiv", y_noise=Counts())
+    with pytest.raises(ModelFileError, match=r"Counts\(share=0\.1\); Counts\(share=0\.2\)"):
+        EiVRegressor.load(tmp_path / "m.eiv", y_noise=Counts(0.2))
+
+
+@pytest.mark.filterwarnings("ignore::eiv.training.diagnostics.LooseBoundWarning")
+@pytest.mark.parametrize(
+    ("name", "ours", "word"),
+    [
+        ("posterior", MeanField, "mean_field"),
+        ("likelihood", StudentTLikelihood, "student_t"),
+        ("y_noise", ByBound(), "likelihood"),
+        ("y_noise", ByError(less_explained=True), "residual"),
+    ],
+)
+def test_classes_and_objects_of_ours_are_saved_by_their_names(name, ours, word, table, tmp_path):
+    X, y = table
+    settings = FAST | {"recipe": "paper", "epochs": 2, "y_noise": "likelihood"}
+    model = EiVRegressor(0.1, **settings | {name: ours}).fit(X, y)
+    by_name = EiVRegressor(0.1, **settings | {name: word}).fit(X, y)
+    model.save(tmp_path / "m.eiv")
+    by_name.save(tmp_path / "named.eiv")
+    assert (tmp_path / "m.eiv").read_bytes() == (tmp_path / "named.eiv").read_bytes()
+    again = EiVRegressor.load(tmp_path / "m.eiv")
+    assert getattr(again, name) == word
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
 def test_a_likelihood_of_ones_own_keeps_its_parameters(table):

@@ -23,7 +23,7 @@ from eiv.baselines import (
     Simex,
     YorkLine,
 )
-from eiv.baselines.base import spread_through
+from eiv.baselines.base import std_through
 from eiv.extras import is_installed
 from eiv.metrics import coverage
 
@@ -548,11 +548,11 @@ def test_noisy_inputs_explain_the_scatter_that_they_cause():
     assert GaussianProcess(**SEEDED).fit(X, y).y_noise_ == pytest.approx(0.3, rel=0.15)
 
 
-def test_spread_through_a_plane_is_exact():
+def test_std_through_a_plane_is_exact():
     covariances = np.array([[[0.04, 0.01], [0.01, 0.09]], [[0.0, 0.0], [0.0, 0.25]]])
     slopes = np.array([2.0, -1.0])
     expected = np.sqrt(np.einsum("i,rij,j->r", slopes, covariances, slopes))
-    np.testing.assert_allclose(spread_through(lambda z: z @ slopes, np.ones((2, 2)), covariances), expected)
+    np.testing.assert_allclose(std_through(lambda z: z @ slopes, np.ones((2, 2)), covariances), expected)
 
 
 def test_wrong_arguments_are_named(table):

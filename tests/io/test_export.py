@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from eiv import EiVClassifier, EiVRegressor, MixturePrior, NormalPrior
 from eiv.engine.streams import Purpose, Streams, network_seeds
+from eiv.likelihoods import StudentTLikelihood
 from eiv.posteriors import FAMILIES, BernoulliDropout, MeanField, PointPosterior, Theta
 from eiv.validation import option
 from pages import blocks
@@ -47,6 +48,16 @@ NOISE_INPUTS = {  # what theta is made of, beside the masks
     "linearised_laplace": ["noise_of_weights"],
     "swag": ["noise_of_path", *(f"noise_of_{layer}.{part}" for layer in (0, 3, 6) for part in ("weight", "bias"))],
 }
+
+
+def test_classes_of_ours_go_by_their_names(tmp_path):
+    X = np.random.default_rng(0).normal(size=(50, 1))
+    model = EiVRegressor(
+        0.1, posterior=MeanField, likelihood=StudentTLikelihood, recipe="paper", y_noise="likelihood", epochs=2,
+        hidden_units=4,
+    ).fit(X, X[:, 0])  # fmt: skip
+    _, about = exported(model, tmp_path)
+    assert (about["posterior"], about["likelihood"]["name"]) == ("mean_field", "student_t")
 
 
 def given_draw(model, draw, network):

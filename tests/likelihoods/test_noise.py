@@ -200,3 +200,45 @@ def test_bad_rules_are_named(line):
     for bad in ("mean", -1.0, True):
         with pytest.raises(ValueError, match=r"y_noise must be .*'rmse'.* number above 0"):
             EiVRegressor(0.1, y_noise=bad, epochs=1, recipe="paper").fit(X, y)
+
+
+class Returns(NoiseRule):
+    """Finds what it is made with."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def renewed(self, y_noise, *_):
+        return self.value if not isinstance(self.value, torch.Tensor) else self.value.expand(y_noise.shape)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "words"),
+    [
+        (0.1, TypeError, r"got 0\.1 \(float\)"),
+        (np.full((1, 1), 0.1), TypeError, r"got array.* \(ndarray\)"),
+        (None, TypeError, r"got None"),
+        (torch.tensor(0.0), ValueError, r"above zero; got 0\."),
+        (torch.tensor(-0.5), ValueError, r"got -0\.5"),
+        (torch.tensor(torch.nan), ValueError, "got nan"),
+        (torch.tensor(torch.inf), ValueError, "got inf"),
+    ],
+)
+def test_what_a_rule_of_ones_own_returns_is_checked(value, error, words):
+    X = np.linspace(-1, 1, 40)[:, None]
+    model = EiVRegressor(0.1, y_noise=Returns(value), recipe="paper", epochs=2, y_noise_every=1, hidden_units=4)
+    with pytest.raises(error, match=r"y_noise: Returns\.renewed must return .* of shape \(1, 1\).*" + words):
+        model.fit(X, X[:, 0])
+
+
+def test_a_rule_of_ones_own_finds_one_noise_per_network_and_output():
+    class Flat(NoiseRule):
+        def renewed(self, y_noise, *_):
+            return y_noise[:, 0]
+
+    likelihood = NormalLikelihood(torch.ones(2, 1), Flat())
+    with pytest.raises(ValueError, match=r"Flat\.renewed must return .* of shape \(2, 1\) .* got the shape \(2,\)"):
+        likelihood.renew(None, None, None, None, None, is_last=False)
+    likelihood = NormalLikelihood(torch.ones(2, 1), Returns(torch.tensor(0.5, dtype=torch.float64)))
+    likelihood.renew(None, None, None, None, None, is_last=False)
+    torch.testing.assert_close(likelihood.y_noise, torch.full((2, 1), 0.5))

@@ -1,10 +1,15 @@
 """A fitted model without its estimator: rows to predict, their errors, and the number of draws."""
 
+import copy
+import pickle
+from dataclasses import FrozenInstanceError, replace
+
 import numpy as np
 import pytest
 
 from eiv import EiVRegressor, NormalPrior, relative
 from eiv.io.modelfile import load_model
+from eiv.model import Record
 
 FAST = {"hidden_units": 8, "n_hidden": 2, "epochs": 2, "n_theta": 4, "random_state": 0, "recipe": "paper"}
 
@@ -23,6 +28,37 @@ def test_it_predicts_as_its_estimator_does(fitted):
         expected = estimator.predict_distribution(X, X_err=X_err)
         for part in ("mean", "epistemic", "aleatoric", "noise"):
             np.testing.assert_array_equal(getattr(found, part), getattr(expected, part))
+
+
+@pytest.mark.parametrize("made", ["fitted", "unpickled", "copied", "loaded", "replaced"])
+def test_nothing_of_it_can_be_changed(fitted, made, tmp_path):
+    estimator, X = fitted
+    model = estimator.model_
+    expected = model.predict(*model.readings(X)[:2]).mean
+    if made == "loaded":
+        estimator.save(tmp_path / "m.eiv")
+        model = EiVRegressor.load(tmp_path / "m.eiv").model_
+    made_from = {"unpickled": lambda m: pickle.loads(pickle.dumps(m)), "copied": copy.deepcopy, "replaced": replace}
+    model = made_from.get(made, lambda m: m)(model)
+    arrays = [model.y_noise, model.weights, model.x_err, model.x_scaler.scale, model.y_scaler.shift]
+    arrays += [value for value in vars(model.record).values() if isinstance(value, np.ndarray)]
+    assert len(arrays) >= 10
+    for values in arrays:
+        with pytest.raises(ValueError, match="read-only"):
+            values[...] = 99
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        model.arguments["n_theta"] = 3
+    with pytest.raises(FrozenInstanceError):
+        model.seed = 1
+    assert dict(model.arguments).keys() == dict(estimator.model_.arguments).keys()
+    np.testing.assert_array_equal(model.predict(*model.readings(X)[:2]).mean, expected)
+
+
+def test_arrays_of_others_stay_as_they_are():
+    values = np.zeros((5, 2, 2))
+    record = Record(*values)
+    values[...] = 1
+    assert not record.loss_curve.any()
 
 
 def test_errors_are_checked(fitted):

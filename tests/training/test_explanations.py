@@ -157,7 +157,7 @@ def test_a_prior_for_other_errors_begins_at_that_of_the_stated_ones():
 def test_priors_of_halves_keep_their_form():
     random = torch.Generator().manual_seed(1)
     x = torch.cat([torch.randn(50, 2, generator=random, dtype=F64) + 3 * side for side in (-1, 1)])
-    x = torch.cat([x, x[:, :1] + 0.1 * torch.randn(100, 1, generator=random, dtype=F64)], 1)
+    x = torch.cat([x, x[:, :1] + 0.6 * torch.randn(100, 1, generator=random, dtype=F64)], 1)
     errors = 0.2 + 0.2 * torch.rand(100, 3, generator=random, dtype=F64)
     learned = LearnedPrior(max_components=2)
     for stds in (errors, errors.square().diag_embed()):

@@ -232,10 +232,10 @@ def as_covariances(errors: Array, n_rows: int) -> Array:
     return np.broadcast_to(found, (n_rows, *found.shape[1:]))
 
 
-def spread_through(f: Callable[[Array], Array], centre: Array, covariances: Array) -> Array:
+def std_through(f: Callable[[Array], Array], centre: Array, covariances: Array) -> Array:
     r"""The standard deviation of f at an uncertain input, from f at two points along each direction.
 
-    .. math:: \sum_k \Big( \frac{f(c + L_k) - f(c - L_k)}{2} \Big)^2, \qquad L L^T = \mathrm{cov}
+    .. math:: \sqrt{\sum_k \Big( \frac{f(c + L_k) - f(c - L_k)}{2} \Big)^2}, \qquad L L^T = \mathrm{cov}
 
     It is exact for a linear f.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.baselines.base import Answer, Baseline, Rows, as_covariances, noise_left, spread_through
+from eiv.baselines.base import Answer, Baseline, Rows, as_covariances, noise_left, std_through
 from eiv.baselines.regression_calibration import RegressionCalibration
 from eiv.extras import needs
 from eiv.validation import check, integer
@@ -94,7 +94,7 @@ class OrthogonalDistance(Baseline):
             )
         self._covariance = self.result_.cov_beta * self._covariance_factor
         self._set_coefficients()
-        aleatoric = spread_through(self._curve, rows.x, rows.covariances)
+        aleatoric = std_through(self._curve, rows.x, rows.covariances)
         residual = rows.y - self._curve(rows.x)
         self.y_noise_ = noise_left(float(np.mean(residual**2)), aleatoric, rows.y_err)
 
@@ -102,7 +102,7 @@ class OrthogonalDistance(Baseline):
         design = self._design((x - self._centre) / self._scale)
         variance = np.einsum("ri,ij,rj->r", design, self._covariance, design)
         epistemic = self._unit * np.sqrt(np.maximum(variance, 0))
-        return Answer(self._curve(x), epistemic, spread_through(self._curve, x, as_covariances(errors, len(x))))
+        return Answer(self._curve(x), epistemic, std_through(self._curve, x, as_covariances(errors, len(x))))
 
     @property
     def _covariance_factor(self) -> float:

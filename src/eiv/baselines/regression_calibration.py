@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from eiv.baselines.base import Answer, Baseline, Rows, as_covariances, noise_left, spread_through
+from eiv.baselines.base import Answer, Baseline, Rows, as_covariances, noise_left, std_through
 from eiv.baselines.least_squares import LeastSquares
 
 __all__ = ["RegressionCalibration"]
@@ -28,8 +28,8 @@ class RegressionCalibration(Baseline):
     - It misses curvature within the errors, and true inputs whose distribution is skewed or clustered.
     - Take it for linear models with moderate errors, where one line of explanation has to suffice.
 
-    The aleatoric component is the spread of f over the true inputs given x. `y_noise_` is the scatter of labels that
-    it does not explain. R. J. Carroll et al., Measurement Error in Nonlinear Models, 2006, chapter 4.
+    The aleatoric component is the standard deviation of f over the true inputs given x. `y_noise_` is the scatter of
+    labels that it does not explain. R. J. Carroll et al., Measurement Error in Nonlinear Models, 2006, chapter 4.
 
     Args:
         x_err: as for `EiVRegressor`.
@@ -63,13 +63,13 @@ class RegressionCalibration(Baseline):
         self.model_ = (LeastSquares() if self.regressor is None else clone(self.regressor)).fit(
             centre, rows.y, y_err=rows.y_err
         )
-        aleatoric = spread_through(self._curve, centre, covariances)
+        aleatoric = std_through(self._curve, centre, covariances)
         self.y_noise_ = noise_left(float(self.model_.y_noise_) ** 2, aleatoric)
 
     def _answer(self, x: Array, errors: Array) -> Answer:
         centre, covariances = self._zeta(x, errors)
         p = self.model_.predict_distribution(centre)
-        return Answer(p.mean, p.std, spread_through(self._curve, centre, covariances))
+        return Answer(p.mean, p.std, std_through(self._curve, centre, covariances))
 
     def _curve(self, zeta: Array) -> Array:
         return np.asarray(self.model_.predict(zeta), dtype=float)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from eiv.baselines.base import Answer, Baseline, Rows, as_covariances, noise_left, seed_of, spread_through
+from eiv.baselines.base import Answer, Baseline, Rows, as_covariances, noise_left, seed_of, std_through
 from eiv.baselines.least_squares import LeastSquares
 from eiv.validation import check, integer
 
@@ -76,12 +76,12 @@ class Simex(Baseline):
             ]
             for factor in (_FACTORS if root.any() else _FACTORS[:1])
         ]
-        aleatoric = spread_through(self._curve, rows.x, rows.covariances)
+        aleatoric = std_through(self._curve, rows.x, rows.covariances)
         residual = rows.y - self._curve(rows.x)
         self.y_noise_ = noise_left(float(np.mean(residual**2)), aleatoric, rows.y_err)
 
     def _answer(self, x: Array, errors: Array) -> Answer:
-        aleatoric = spread_through(self._curve, x, as_covariances(errors, len(x)))
+        aleatoric = std_through(self._curve, x, as_covariances(errors, len(x)))
         predictions = [[model.predict_distribution(x) for model in models] for models in self.models_]
         means = np.array([np.mean([p.mean for p in each], axis=0) for each in predictions])
         variances = np.array(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from eiv.inputs.deconvolution import Mixtures, Start, deconvolve
-from eiv.inputs.errors import standard_deviations
+from eiv.inputs.errors import times
 from eiv.inputs.mixed import MixedErrors
 from eiv.inputs.mixture import MixturePrior
 from eiv.inputs.plausible import check_plausible
@@ -196,11 +196,8 @@ class LearnedPrior:
         """Whether the errors can be true; one row, or a constant feature, says nothing of that."""
         values = x.double().cpu().numpy()
         if len(values) > 1:
-            varies = np.ptp(values, axis=0) > 0
-            if isinstance(x_err, MixedErrors):
-                check_plausible(name, values, replace(x_err, std=x_err.std * varies), feature_names)
-            else:
-                check_plausible(name, values, standard_deviations(x_err.double().cpu().numpy()) * varies, feature_names)
+            errors = x_err if isinstance(x_err, MixedErrors) else x_err.double().cpu().numpy()
+            check_plausible(name, values, times(errors, (np.ptp(values, axis=0) > 0).astype(float)), feature_names)
 
     def _best(self, table: _Standardised, random: torch.Generator) -> Mixtures:
         """The fit to all rows, row 0 of the result, of the structure that does best on held-out rows."""

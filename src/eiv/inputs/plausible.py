@@ -1,4 +1,4 @@
-"""Whether the stated errors of X and y can be true: a column cannot scatter by less than its errors do."""
+"""Whether the stated errors of X and y can be true: values cannot scatter by less than their errors do."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincc
 
+from eiv.inputs.directions import DirectionTest
 from eiv.inputs.errors import standard_deviations
 from eiv.inputs.mixed import Errors, missing_cells
 from eiv.validation import frames_to_caller
@@ -21,6 +22,7 @@ __all__ = ["SpreadTest", "SuspiciousErrorWarning", "check_plausible"]
 Array = NDArray[np.float64]
 _IMPOSSIBLE = 1e-3  # a column that is nothing but error is refused once in so many tables
 _UNCLEAR = 0.05  # a column that is nothing but error passes without a warning once in twenty tables
+_UNLIKELY = 0.05  # true values on a plane lead to a warning in fewer than one of twenty tables
 # Errors up to the spread in a share of the rows, and none elsewhere, flatten a straight line by that share at most
 # (mean squared error over variance of x): below 5 % they hardly matter as they are stated, so others may be missing.
 _FEW = 0.05
@@ -35,9 +37,10 @@ class SuspiciousErrorWarning(UserWarning):
 
     .. math:: \widehat{\operatorname{Var}}(x_j) - \frac1N \sum_i \sigma_{x,ij}^2 \not> 0
 
-    `fit` warns where the spread of a column is not clearly above its error, where a constant column has an error, and
-    where errors are zero in all rows but a few. An error of X that is clearly above the spread is a ValueError, unless
-    the errors go with x; then, and for y, it is a warning too.
+    `fit` warns where the spread of a column is not clearly above its error, where a combination of columns scatters by
+    less than its errors, where a constant column has an error, and where errors are zero in all rows but a few. An
+    error of X that is clearly above the spread is a ValueError, unless the errors go with x; then, and for y, it is a
+    warning too.
 
     Examples:
         >>> import warnings
@@ -117,8 +120,12 @@ def check_plausible(
     that can be chance. It takes errors that have nothing to do with x. Where they go with x (`errors_go_with`: relative
     errors, roots of counts, means in the place of missing values) nothing is certain, and there is a warning only.
     Rows whose error is more than three times the spread are set aside where they are half of all at most: a huge error
-    is a way to say that a value is missing. Every column is looked at for itself, of covariances by their diagonals;
-    that two columns are closer to each other than independent errors allow is not found.
+    is a way to say that a value is missing.
+
+    Then combinations of columns are looked at by `DirectionTest`, in the rows that have a reading in each column with
+    an error: columns may be closer to each other than their errors allow. True values on a plane or a curve are no
+    reason for a word, so there is a warning only where a combination scatters by less than its errors. It is no more
+    than a warning: a column may follow from others, and errors that these share are often not known.
 
     Args:
         name: of the argument that holds the errors, for messages.
@@ -132,8 +139,9 @@ def check_plausible(
         ValueError: where the spread of a column is below its error by more than chance, and errors do not go with x.
 
     Warns:
-        SuspiciousErrorWarning: where it is below and they do, where it is not above by more than chance, where a
-            constant column that is left out has an error, and where errors are zero in all rows but a few.
+        SuspiciousErrorWarning: where it is below and they do, where that of a column is not above by more than chance,
+            where that of a combination is hardly as small by chance, where a constant column that is left out has an
+            error, and where errors are zero in all rows but a few.
 
     Examples:
         >>> x = np.linspace(0, 1, 50)[:, None]
@@ -162,8 +170,9 @@ def check_plausible(
     )
     if classical:
         columns = {j: np.broadcast_to(stds[:, j], len(x))[seen[:, j]] for j in noisy if j not in constant}
-        tests = {labels[j]: _tests(x[seen[:, j], j], errors) for j, errors in columns.items() if len(errors) > 1}
-        _check_spreads(name, tests)
+        tests = {j: _tests(x[seen[:, j], j], errors) for j, errors in columns.items() if len(errors) > 1}
+        _check_spreads(name, {labels[j]: test for j, test in tests.items()})
+        _warn_of_directions(name, x, x_err, seen, tests, labels)
 
 
 def warn_of_scaled(name: str, values: Array, errors: Array, names: Sequence[str] | None = None) -> None:
@@ -279,10 +288,14 @@ def _labels(n_columns: int, names: Sequence[str] | None) -> list[str]:
 
 
 class _Tests(NamedTuple):
-    """The test of all rows, that of most of them, words for the others, and for what of x their errors go with."""
+    """The test of all rows, that of most of them, which those are, and words.
+
+    The words are for the other rows, and for what of x the errors go with.
+    """
 
     all: SpreadTest
     most: SpreadTest
+    kept: NDArray[np.bool_]
     aside: str
     related: str
 
@@ -297,10 +310,10 @@ def _tests(x: Array, errors: Array) -> _Tests:
     whole = SpreadTest.of(x, errors)
     kept = errors <= _MISSING * whole.spread
     if kept.all() or kept.sum() < max(2, len(x) / 2):
-        return _Tests(whole, whole, "", errors_go_with(x, errors))
+        return _Tests(whole, whole, np.ones_like(kept), "", errors_go_with(x, errors))
     aside = f"errors from {errors[~kept].min():.3g} to {errors.max():.3g} in {np.sum(~kept)} of {len(x)} rows"
     x, errors = x[kept], errors[kept]
-    return _Tests(whole, SpreadTest.of(x, errors), aside, errors_go_with(x, errors))
+    return _Tests(whole, SpreadTest.of(x, errors), kept, aside, errors_go_with(x, errors))
 
 
 def _check_spreads(name: str, tests: Mapping[str, _Tests]) -> None:
@@ -337,7 +350,40 @@ def _check_spreads(name: str, tests: Mapping[str, _Tests]) -> None:
     )
 
 
-def _numbers(label: str, test: SpreadTest, *more: str) -> str:
+def _warn_of_directions(
+    name: str,
+    x: Array,
+    x_err: Errors,
+    seen: NDArray[np.bool_],
+    tests: Mapping[int, _Tests],
+    labels: Sequence[str],
+) -> None:
+    """Warn by the test of combinations of columns; one whose error is beyond its own spread is left out."""
+    errors = x_err if isinstance(x_err, np.ndarray) else x_err.std
+    noisy: NDArray[np.bool_] = np.any(standard_deviations(errors) * seen, axis=0)
+    rows: NDArray[np.bool_] = np.all(seen, axis=1)
+    for j, test in tests.items():
+        rows[seen[:, j]] &= test.kept
+    possible = [j for j in range(x.shape[1]) if not noisy[j] or (j in tests and not tests[j].impossible)]
+    used = [j for j in possible if rows.any() and np.ptp(x[rows, j]) > 0]
+    if not noisy[used].any():
+        return
+    errors = (errors if len(errors) == 1 else errors[rows])[:, used]
+    together = DirectionTest.of(x[rows][:, used], errors if errors.ndim == 2 else errors[:, :, used])
+    if together is None or together.below >= _UNLIKELY:
+        return
+    found = _numbers(together.words([labels[j] for j in used]), together)
+    related = [labels[used[j]] for j in together.columns if used[j] in tests and tests[used[j]].related]
+    why = "Errors alone would scatter it more than that, wherever the true values lie"
+    advice = (
+        "A column that is computed from others, or measured together with them, shares its error with them: give the "
+        "covariance of the errors, or drop one of these columns. Check the units too."
+    )
+    but = f", but the errors of {_listed(related)} depend on X and may be too large on average" if related else ""
+    _warn_where([found], f"{name} is beyond the spread of X in the direction {{}}. {why}{but}. {advice}")
+
+
+def _numbers(label: str, test: SpreadTest | DirectionTest, *more: str) -> str:
     numbers = (f"spread {test.spread:.3g}", f"error {test.error:.3g}", f"of {test.n_rows} rows", *more)
     return f"{label} ({', '.join(numbers)})"
 

@@ -31,6 +31,7 @@ from eiv.posteriors import (
     MeanField,
     VariationalDropout,
 )
+from eiv.training.making import word_for
 
 __all__ = ["export_onnx"]
 
@@ -293,7 +294,7 @@ def _description(model: FittedModel) -> dict[str, Any]:
         | ({} if model.names.classes is None else {"classes": model.names.classes.tolist()}),
         "n_networks": model.n_networks,
         "weights": _plain(model.weights),
-        "posterior": model.settings.posterior,
+        "posterior": _word_of(model, "posterior"),
         "masks": _masks(model),
         "input_prior": {"type": type(prior).__name__} | {part.name: _plain(getattr(prior, part.name)) for part in ours},
         "x_err": _plain(model.x_err),
@@ -301,11 +302,17 @@ def _description(model: FittedModel) -> dict[str, Any]:
         "x_err_factor": model.settings.x_err_factor,
         "y_noise": _plain(model.y_noise),
         "likelihood": {
-            "name": model.settings.likelihood if isinstance(model.settings.likelihood, str) else None,
+            "name": _word_of(model, "likelihood"),
             "state": {name: _plain(value.double().cpu()) for name, value in model.likelihood.state.items()},
             "y_scale": _plain(model.y_scaler.scale),
         },
     }
+
+
+def _word_of(model: FittedModel, setting: str) -> str | None:
+    """The name of what a setting stands for; None for code of the user's own."""
+    value = getattr(model.settings, setting)
+    return value if isinstance(value, str) else word_for(setting, value) or None
 
 
 def _plain(value: Any) -> Any:

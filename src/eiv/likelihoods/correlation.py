@@ -64,13 +64,13 @@ class JointNoise(Likelihood):
     later_state = ("correlation",)
 
     def __init__(self, correlation: Tensor | None) -> None:
-        spread = self.spread
-        independent = torch.eye(spread.shape[1], dtype=spread.dtype, device=spread.device).repeat(len(spread), 1, 1)
+        sigma = self.sigma
+        independent = torch.eye(sigma.shape[1], dtype=sigma.dtype, device=sigma.device).repeat(len(sigma), 1, 1)
         self.correlation = independent if correlation is None else correlation
 
     @property
     @abstractmethod
-    def spread(self) -> Tensor:
+    def sigma(self) -> Tensor:
         """The standard deviation of the noise of each network and output: `S x n_y`."""
 
     @abstractmethod
@@ -90,17 +90,17 @@ class JointNoise(Likelihood):
         return "" if bool(is_possible & is_one & is_same) else "the correlations of its noise must be possible ones"
 
     def std(self, pool: Tensor | None = None) -> NDArray[np.float64]:
-        """The root mean square of `spread` over the networks, weighted by their shares: `n_y`."""
-        found: NDArray[np.float64] = pooled(self.spread.double().square(), pool).sqrt().cpu().numpy()
+        """The root mean square of `sigma` over the networks, weighted by their shares: `n_y`."""
+        found: NDArray[np.float64] = pooled(self.sigma.double().square(), pool).sqrt().cpu().numpy()
         return found
 
     def pooled_correlation(self, pool: Tensor | None = None) -> NDArray[np.float64] | None:
         """R of the covariance that the networks have on average, weighted by their shares; None for one output."""
         if self.correlation.shape[1] == 1:
             return None
-        spread, sigma = self.spread.double(), self.std(pool)
-        covariance = pooled(self.correlation.double() * spread.unsqueeze(2) * spread.unsqueeze(1), pool)
-        found: NDArray[np.float64] = covariance.cpu().numpy() / np.outer(sigma, sigma)
+        own, all_networks = self.sigma.double(), self.std(pool)
+        covariance = pooled(self.correlation.double() * own.unsqueeze(2) * own.unsqueeze(1), pool)
+        found: NDArray[np.float64] = covariance.cpu().numpy() / np.outer(all_networks, all_networks)
         return found
 
     def finished(self, posterior: WeightPosterior, rows: Rows, draws: ZetaDraws | None, streams: Streams) -> Self:
@@ -179,7 +179,7 @@ def _second_moments(z: Tensor, part: Tensor | None, base: Tensor, correlation: T
 
 
 def _correlations(moments: Tensor) -> Tensor:
-    spread = moments.diagonal(dim1=-2, dim2=-1).sqrt()
-    found = (moments / (spread.unsqueeze(-1) * spread.unsqueeze(-2))).clamp(-_WIDEST, _WIDEST)
+    stds = moments.diagonal(dim1=-2, dim2=-1).sqrt()
+    found = (moments / (stds.unsqueeze(-1) * stds.unsqueeze(-2))).clamp(-_WIDEST, _WIDEST)
     found = (found + found.mT) / 2  # else rounding makes it less symmetric from step to step
     return found - torch.diag_embed(found.diagonal(dim1=-2, dim2=-1)) + torch.eye(found.shape[-1]).to(found)

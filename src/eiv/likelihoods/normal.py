@@ -17,7 +17,7 @@ from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods.correlation import JointNoise, Scores
 from eiv.likelihoods.labels import NormalLabels
-from eiv.likelihoods.noise import NoiseRule, half_way
+from eiv.likelihoods.noise import NoiseRule, checked, half_way
 
 if TYPE_CHECKING:
     from eiv.posteriors import WeightPosterior
@@ -107,7 +107,7 @@ class NormalLikelihood(JointNoise):
         return slopes / (noise.unsqueeze(1) if noise.ndim == 2 else noise).to(slopes.dtype).unsqueeze(3)
 
     @property
-    def spread(self) -> Tensor:
+    def sigma(self) -> Tensor:
         """sigma_y itself."""
         return self.y_noise
 
@@ -147,6 +147,7 @@ class NormalLikelihood(JointNoise):
         if self.rule is None:
             return
         found = self.rule.renewed(self.y_noise, posterior, learned, judged, draws, streams)
+        found = checked(self.rule, found, self.y_noise)
         least = 0.0 if is_last else self.rule.least_share
         self.y_noise.copy_(torch.maximum(found, least * self.y_noise))
         self._inverse.copy_(1 / self.y_noise)
@@ -167,6 +168,7 @@ class NormalLikelihood(JointNoise):
         assert self.rule is not None
         judged = judged.with_known(epistemic)
         found = self.rule.renewed(self.y_noise, posterior, learned, judged, draws, streams)
+        found = checked(self.rule, found, self.y_noise)
         return type(self)(half_way(self.y_noise, found), self.rule)
 
     def terms(self, f: Tensor, y: Tensor, y_err: Tensor | None = None) -> Tensor:

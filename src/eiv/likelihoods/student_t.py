@@ -122,7 +122,7 @@ class StudentTLikelihood(JointNoise):
         return slopes * root.unsqueeze(3)
 
     @property
-    def spread(self) -> Tensor:
+    def sigma(self) -> Tensor:
         """The standard deviation s sqrt(nu / (nu - 2)), `S x n_y`."""
         return self.scale * (self.nu / (self.nu - 2)).sqrt()
 

@@ -151,7 +151,7 @@ class VaryingLikelihood(JointNoise):
         return slopes * roots.to(slopes.dtype).unsqueeze(3)
 
     @property
-    def spread(self) -> Tensor:
+    def sigma(self) -> Tensor:
         """The root mean square of sigma_psi over the training rows, `S x n_y`."""
         return self.y_noise * self.typical
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from eiv.inputs.zeta import is_ours
 from eiv.inputs.zetas import PriorOfLike, checked_zetas, standardised_zetas
 from eiv.likelihoods import Labels, Likelihood
 from eiv.likelihoods.base import OtherOutputs
-from eiv.model.record import Names, Record
+from eiv.model.record import Names, ReadOnly, Record, read_only
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import ClassPrediction, Prediction, TrueInputs
 from eiv.prediction.budget import BudgetSampler
@@ -57,8 +58,10 @@ _OFF_ONE = 1e-9  # the tolerance of the sum of the shares: above rounding, and t
 
 
 @dataclass(frozen=True, eq=False)
-class FittedModel:
+class FittedModel(ReadOnly):
     """Everything that a fit finds. Predictions, model files, exports and reports are made from it.
+
+    Nothing of it is to be changed: arrays and arguments are read-only. `dataclasses.replace` makes another model.
 
     Attributes:
         settings: all settings of the fit.
@@ -115,11 +118,18 @@ class FittedModel:
             raise ValueError(f"weights must be {n_networks} numbers from 0 to 1, got {self.weights}.")
         if not abs(self.weights.sum() - 1) < _OFF_ONE:
             raise ValueError(f"weights must add up to one, got {self.weights}.")
-        weights = self.weights.copy()
-        weights.setflags(write=False)
-        object.__setattr__(self, "weights", weights)
+        super().__post_init__()
+        object.__setattr__(self, "arguments", MappingProxyType(dict(self.arguments)))
+        for name in ("x_scaler", "y_scaler"):
+            scaler: Scaler = getattr(self, name)
+            object.__setattr__(self, name, Scaler(read_only(scaler.shift), read_only(scaler.scale)))
         if self.sizes is not None and self.sizes.nodes and n_networks % len(self.sizes.nodes):
             raise ValueError(f"sizes must have as many networks each, got {n_networks} for {len(self.sizes.nodes)}.")
+
+    def __reduce__(self) -> tuple[Callable[..., FittedModel], tuple[dict[str, Any]]]:
+        """Pickle and copy by the parts, so that those of the copy are read-only too."""
+        parts = {each.name: getattr(self, each.name) for each in fields(self)}
+        return _of_parts, (parts | {"arguments": dict(self.arguments)},)
 
     @property
     def n_networks(self) -> int:
@@ -129,7 +139,7 @@ class FittedModel:
     @cached_property
     def y_noise(self) -> Array:
         """The standard deviation of a label about f in units of y, `n_y`: the root mean square over the networks."""
-        return self.likelihood.std(self.pool) * self.y_scaler.scale
+        return read_only(self.likelihood.std(self.pool) * self.y_scaler.scale)
 
     @property
     def pool(self) -> Tensor | None:
@@ -580,6 +590,10 @@ class FittedModel:
             rows = slice(start, start + size)
             chunk = errors if len(errors) == 1 else errors[rows]
             yield rows, self.zeta_posterior(x[rows], chunk, like.device, like.dtype)
+
+
+def _of_parts(parts: dict[str, Any]) -> FittedModel:
+    return FittedModel(**parts)
 
 
 def _check_finite(moments: Array) -> None:

@@ -16,8 +16,37 @@ __all__ = ["Names", "Record"]
 Array = NDArray[np.float64]
 
 
+class ReadOnly:
+    """What a frozen dataclass takes over to keep its arrays as they are: they cannot be written to, also if unpickled.
+
+    Examples:
+        >>> Record(*np.zeros((5, 2, 2))).x_spread.flags.writeable
+        False
+
+    """
+
+    def __post_init__(self) -> None:
+        """Take copies of arrays that can be written to."""
+        for name, value in list(vars(self).items()):
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, name, read_only(value))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore what was pickled; arrays come back as ones that can be written to."""
+        vars(self).update(state)
+        ReadOnly.__post_init__(self)
+
+
+def read_only(values: NDArray[Any]) -> NDArray[Any]:
+    """The array if it cannot be written to, else a copy that cannot."""
+    if values.flags.writeable:
+        values = values.copy()
+        values.setflags(write=False)
+    return values
+
+
 @dataclass(frozen=True)
-class Names:
+class Names(ReadOnly):
     """The names of the columns of X and y.
 
     Attributes:
@@ -50,8 +79,8 @@ class Names:
 
 
 @dataclass(frozen=True)
-class Record:
-    """A record of the training.
+class Record(ReadOnly):
+    """A record of the training. Its arrays are read-only.
 
     Attributes:
         loss_curve: `epochs x S`, the loss of eq. (mcloss) after each epoch.

@@ -184,9 +184,9 @@ class Prediction:
         self._check_of(of)
         draws = self._kept_draws().reshape(len(self._kept_draws()), len(self), -1).astype(float)
         off = draws - draws.mean(0)
-        spread = np.sqrt(np.mean(off**2, axis=0))
+        of_draws = np.sqrt(np.mean(off**2, axis=0))
         with np.errstate(divide="ignore"):
-            unit = np.where(spread > 0, self._columns(self.std) / spread, 0.0)
+            unit = np.where(of_draws > 0, self._columns(self.std) / of_draws, 0.0)
         found: Array = np.einsum("drj,drk->rjk", off, off) / len(draws) * unit[:, :, None] * unit[:, None, :]
         return found if of == "function" else found + self.noise_covariance
 

@@ -294,7 +294,7 @@ def sensitivity(
     cases = _cases(fitted, table, noisy, factors)
     order = np.random.default_rng(random_state).permutation(len(table.x))
     n_held_out = round(_HELD_OUT * len(order))
-    spec = Spec(fitted.arguments, fitted.seed).given(x_err_factor=1.0)  # what the fit took is one of the cases
+    spec = Spec(dict(fitted.arguments), fitted.seed).given(x_err_factor=1.0)  # what the fit took is one of the cases
     changed = [each.table for each in cases]
     models = fit_stack([spec] * len(changed), [each.take(order[n_held_out:]) for each in changed], on_progress)
     found = [_predicted(each, part.take(order[:n_held_out])) for each, part in zip(models, changed, strict=True)]

@@ -120,6 +120,6 @@ def ellipse(mean: Array, covariance: Array) -> Array:
 
 def _correlations(covariances: Array) -> Array:
     """Of covariances, `rows x n_y x n_y`; zero where an output does not vary."""
-    spread = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
-    scale = spread[:, :, None] * spread[:, None, :]
+    stds = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+    scale = stds[:, :, None] * stds[:, None, :]
     return np.asarray(np.divide(covariances, scale, out=np.zeros_like(covariances), where=scale > 0))

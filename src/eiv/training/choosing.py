@@ -147,9 +147,9 @@ class Score(NamedTuple):
     def gain_over(self, other: Score) -> tuple[float, float]:
         """How much more probable labels are than under another model, in nats each, and the standard error of that."""
         gains = (self.log_densities - other.log_densities).reshape(len(self.log_densities), -1).mean(1)
-        mean, spread = mean_and_spread(gains, self.weights)
+        mean, std = mean_and_spread(gains, self.weights)
         size = len(gains) if self.weights is None else self.weights.sum()
-        return float(mean), float(spread / size**0.5)
+        return float(mean), float(std / size**0.5)
 
     def is_better(self, than: Score) -> bool:
         """Whether labels are more probable, and their predictions no farther off.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -19,6 +19,16 @@ from eiv.posteriors import FAMILIES, WeightPosterior
 from eiv.training.settings import DTYPES, Settings
 
 Array = NDArray[np.float64]
+_OURS: dict[str, Mapping[str, object]] = {"posterior": FAMILIES, "likelihood": LIKELIHOODS, "y_noise": NOISE_RULES}
+
+
+def word_for(setting: str, value: object) -> str:
+    """The name of a class or an object of ours that was passed for a setting; empty for other values."""
+    for word, ours in _OURS.get(setting, {}).items():
+        alike = not isinstance(value, type) and type(value) is type(ours) and vars(value) == vars(ours)
+        if value is ours or alike:
+            return word
+    return ""
 
 
 def new_likelihood(settings: Settings, y_noise: Tensor) -> Likelihood:

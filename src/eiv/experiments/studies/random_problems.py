@@ -317,8 +317,8 @@ def _correlation(n_columns: int, random: Generator) -> Array:
     """A correlation matrix, far from singular."""
     factor = random.standard_normal((n_columns, n_columns)) / np.sqrt(n_columns)
     covariance = factor @ factor.T + 0.5 * np.eye(n_columns)
-    spread = np.sqrt(np.diag(covariance))
-    return np.asarray(covariance / np.outer(spread, spread))
+    stds = np.sqrt(np.diag(covariance))
+    return np.asarray(covariance / np.outer(stds, stds))
 
 
 def _zetas(kind: str, n_columns: int, random: Generator) -> Zetas:

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from eiv import EiVRegressor
 from eiv.baselines import BoostedTrees, GaussianProcess
 from eiv.extras import is_installed
+from eiv.inputs import RelativeError
 
 __all__ = ["RIVALS", "Answer", "Fitted", "fit_rival", "installed_rivals"]
 
 Array = NDArray[np.float64]
+_Fit = Callable[[Array, "Array | RelativeError", Array, int, str], "Fitted"]
 
 
 class Answer(NamedTuple):
@@ -106,7 +108,9 @@ class _NGBoost:
         return Answer(np.asarray(found.loc), np.full(len(X), np.nan), np.asarray(found.scale))
 
 
-def fit_rival(name: str, X: Array, X_err: Array, y: Array, seed: int = 0, device: str = "cpu") -> Fitted:
+def fit_rival(
+    name: str, X: Array, X_err: Array | RelativeError, y: Array, seed: int = 0, device: str = "cpu"
+) -> Fitted:
     """Fit a method to a table.
 
     Args:
@@ -144,22 +148,22 @@ def installed_rivals() -> tuple[str, ...]:
     return tuple(name for name in RIVALS if name not in OPTIONAL or is_installed(name))
 
 
-def _network(with_errors: bool, **arguments: Any) -> Callable[[Array, Array, Array, int, str], Fitted]:
-    def fit(X: Array, X_err: Array, y: Array, seed: int, device: str) -> Fitted:
+def _network(with_errors: bool, **arguments: Any) -> _Fit:
+    def fit(X: Array, X_err: Array | RelativeError, y: Array, seed: int, device: str) -> Fitted:
         model = EiVRegressor(**arguments, device=device, random_state=seed)
         return _Network(model.fit(X, y, X_err=X_err if with_errors else None), with_errors)
 
     return fit
 
 
-def _baseline(make: Callable[[int], Any], *, knows_f: bool) -> Callable[[Array, Array, Array, int, str], Fitted]:
-    def fit(X: Array, X_err: Array, y: Array, seed: int, device: str) -> Fitted:
+def _baseline(make: Callable[[int], Any], *, knows_f: bool) -> _Fit:
+    def fit(X: Array, X_err: Array | RelativeError, y: Array, seed: int, device: str) -> Fitted:
         return _Baseline(make(seed).fit(X, y, X_err=X_err), knows_f)
 
     return fit
 
 
-def _ngboost(X: Array, X_err: Array, y: Array, seed: int, device: str) -> Fitted:
+def _ngboost(X: Array, X_err: Array | RelativeError, y: Array, seed: int, device: str) -> Fitted:
     model = importlib.import_module("ngboost").NGBRegressor(random_state=seed, verbose=False)
     return _NGBoost(model.fit(_with_errors(X, X_err), y))
 
@@ -169,13 +173,15 @@ def _lightgbm(seed: int) -> BoostedTrees:
     return BoostedTrees(regressor=trees, random_state=seed)
 
 
-def _with_errors(X: Array, X_err: Array) -> Array:
+def _with_errors(X: Array, X_err: Array | RelativeError) -> Array:
     """The inputs, with the standard deviations of their errors as further columns."""
+    if isinstance(X_err, RelativeError):
+        X_err = X_err.of(X.std(0), None)
     std = X_err if X_err.ndim < 3 else np.sqrt(np.diagonal(X_err, axis1=1, axis2=2))
     return np.hstack([X, np.broadcast_to(std, X.shape)])
 
 
-RIVALS: dict[str, Callable[[Array, Array, Array, int, str], Fitted]] = {
+RIVALS: dict[str, _Fit] = {
     "ours": _network(with_errors=True),
     "ignored": _network(with_errors=False),
     "ignored (cosine)": _network(with_errors=False, network="cosine"),

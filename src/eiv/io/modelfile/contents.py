@@ -21,20 +21,13 @@ from eiv.io.modelfile.container import Arrays, ModelFileError
 from eiv.io.modelfile.encoding import decode, encode
 from eiv.io.modelfile.header import FORMAT, check_settings, saved_weights
 from eiv.io.modelfile.names import encoded_names, names_of
+from eiv.io.modelfile.own import OWN, check_own, encode_setting, is_own
 from eiv.io.modelfile.values import floats, laws_of, not_negative, quantiles_of, scaler_of, sentence_of, x_err_of
 from eiv.likelihoods import Likelihood
 from eiv.model import FittedModel, Record
 from eiv.posteriors import WeightPosterior
 from eiv.training.making import device_of, likelihood_of, network_of, new_likelihood, new_posterior
 from eiv.training.settings import RECIPES, SETTINGS, Settings, settings_for
-
-OWN = {  # settings that can be the user's own code, and words for them
-    "module": "a network",
-    "posterior": "a weight posterior",
-    "input_prior": "an input prior",
-    "y_noise": "a rule for sigma_y",
-    "likelihood": "a likelihood",
-}
 
 
 class Saved(NamedTuple):
@@ -72,7 +65,7 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
         "weights": model.weights.tolist(),
         "x_err": encode("x_err_", model.x_err, arrays, "x_err"),
         "laws": encode("laws", model.laws, arrays, "laws"),
-        "input_prior": _encoded("input_prior", model.input_prior, arrays, "input_prior"),
+        "input_prior": encode_setting("input_prior", model.input_prior, arrays, "input_prior"),
         "cloud": _encoded_cloud(model.cloud, arrays),
         "sizes": _encoded_sizes(model.sizes, arrays),
         "training": {
@@ -100,16 +93,6 @@ def to_file(model: FittedModel, changed: Mapping[str, Any]) -> tuple[dict[str, A
     return header, {name: np.ascontiguousarray(value) for name, value in arrays.items()}
 
 
-def other_code(header: Mapping[str, Any], own: Mapping[str, Any]) -> str:
-    """A sentence for each piece of the user's own code that has another name than in the fit; it may be the same."""
-    found = ""
-    for name, value in header["settings"].items():
-        fitted = (value if name == "module" else value["name"]) if _is_own(name, value) else None
-        if fitted and own.get(name) is not None and fitted != _name_of(own[name]):
-            found += f" The model was fitted with {name} {fitted}; {_name_of(own[name])} was given."
-    return found
-
-
 def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], path: Path) -> Saved:
     """The model that `to_file` was given; `own` is the user's own code, by the name of its setting."""
     arguments = _decoded_settings(header["settings"], arrays, own, header, path)
@@ -128,12 +111,13 @@ def from_file(header: dict[str, Any], arrays: Arrays, own: Mapping[str, Any], pa
     posterior = _posterior(settings, n_x, n_y, seeds, saved, arrays, path)
     prior = _decoded("input_prior", header["input_prior"], arrays, own, path)
     if not hasattr(prior, "posterior"):
-        if _is_own("input_prior", header["input_prior"]):
+        if is_own("input_prior", header["input_prior"]):
             raise ModelFileError(
                 f"{path}: input_prior must be the prior as it was fitted, `input_prior_` of the model that was saved "
                 f"(of type {header['input_prior']['name']}), got {prior!r}, which still has to be fitted."
             )
         raise ValueError("there is no input prior")
+    check_own(header, own, path)
     model = FittedModel(
         settings=settings,
         arguments=arguments,
@@ -183,7 +167,7 @@ def _encoded_sizes(sizes: LearnedSizes | None, arrays: Arrays) -> dict[str, Any]
         {
             "factor": node.factor.tolist(),
             "share": node.share,
-            "input_prior": _encoded("input_prior", node.input_prior, arrays, f"sizes/{place}/prior"),
+            "input_prior": encode_setting("input_prior", node.input_prior, arrays, f"sizes/{place}/prior"),
             "cloud": _encoded_cloud(node.cloud, arrays, f"sizes/{place}/cloud"),
         }
         for place, node in enumerate(sizes.nodes)
@@ -323,24 +307,8 @@ def _encoded_settings(settings: Mapping[str, Any], arrays: Arrays, where: str) -
         if name == "random_state" and isinstance(value, np.random.RandomState):
             encoded[name] = None  # the header has the `seed` that was drawn from it
         else:
-            encoded[name] = _encoded(name, value, arrays, f"{where}/{name}")
+            encoded[name] = encode_setting(name, value, arrays, f"{where}/{name}")
     return encoded
-
-
-def _encoded(name: str, value: Any, arrays: Arrays, where: str) -> Any:
-    """A setting in encoded form; for the user's own code, its name only."""
-    if name == "module" and value is not None:
-        return _name_of(value)
-    try:
-        return encode(name, value, arrays, where)
-    except ValueError:
-        if name not in OWN:
-            raise
-        return {"type": "own", "name": _name_of(value)}
-
-
-def _name_of(value: Any) -> str:
-    return str(getattr(value, "__qualname__", type(value).__qualname__))
 
 
 def _decoded_settings(
@@ -357,7 +325,7 @@ def _decoded_settings(
 
 def _decoded(name: str, value: Any, arrays: Arrays, own: Mapping[str, Any], path: Path) -> Any:
     """A setting from its encoded form; the user's own code has to be given again."""
-    if not _is_own(name, value):
+    if not is_own(name, value):
         return decode(value, arrays)
     if own.get(name) is None:
         fitted = " as it was fitted, `input_prior_` of the model that was saved" if name == "input_prior" else ""
@@ -367,12 +335,6 @@ def _decoded(name: str, value: Any, arrays: Arrays, own: Mapping[str, Any], path
             f"Python, and give it again{fitted}: load(path, {name}=...)."
         )
     return own[name]
-
-
-def _is_own(name: str, value: Any) -> bool:
-    if name == "module":
-        return value is not None
-    return name in OWN and isinstance(value, dict) and value.get("type") == "own"
 
 
 def _device_here(device: object) -> object:

@@ -82,7 +82,8 @@ def load_model(path: str | Path, own: Mapping[str, Any] | None = None) -> Saved:
         1
 
     """
-    from eiv.io.modelfile.contents import from_file, other_code  # noqa: PLC0415  (slow to import)
+    from eiv.io.modelfile.contents import from_file  # noqa: PLC0415  (slow to import)
+    from eiv.io.modelfile.own import other_code  # noqa: PLC0415  (slow to import)
 
     path = Path(path)
     text, arrays = read_file(path)
