@@ -16,11 +16,11 @@ from eiv.engine.workers import run_tasks
 from eiv.inputs.plausible import SuspiciousErrorWarning
 from eiv.model import FittedModel
 from eiv.scaling import mean_and_spread
-from eiv.training.fitting import Spec, Table, Trial, fit_stack
+from eiv.training.fitting import Spec, Table, Trial, fit_stack, held_out_rows
 from eiv.training.large import suited
-from eiv.training.making import device_of
+from eiv.training.making import device_of, new_likelihood
 from eiv.training.progress import Progress, part_of
-from eiv.training.settings import AUTO, settings_for
+from eiv.training.settings import AUTO, Settings, settings_for
 from eiv.training.sizes import check_can_learn, fit_with_sizes
 
 _MOST_ROWS = 3000  # that cosines learn from; of a larger table they are taken where they do better than layers
@@ -49,7 +49,7 @@ def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Prog
         parts = [part_of(on_progress, i, len(specs)) for i in range(len(specs))]
         return [fit_with_sizes(*each) for each in zip(specs, tables, parts, strict=True)]
     if settings.network != "cosine":
-        return fit_stack(specs, tables, on_progress)
+        return _unless_labels_object(specs, tables, settings, on_progress)
     if specs[0].arguments.get("network") in (None, "auto") and len(tables[0].x) > _MOST_ROWS:
         parts = [part_of(on_progress, i, len(specs)) for i in range(len(specs))]
         found_by_trial = [_by_trial(*each) for each in zip(specs, tables, parts, strict=True)]
@@ -61,6 +61,43 @@ def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Prog
     if words := [words for _, words in found if words]:
         _warn(words[-1])  # which is that of all rows, where the others have some of them
     return [model for model, _ in found]
+
+
+def _unless_labels_object(
+    specs: Sequence[Spec], tables: Sequence[Table], settings: Settings, on_progress: Progress
+) -> list[FittedModel]:
+    """Models of layers, and in place of those to whose likelihood held-out labels object, models with normal noise.
+
+    These are fitted anew, since f has been learned together with the noise.
+    """
+    started = new_likelihood(settings, torch.ones(1, tables[0].y.shape[1]))  # or an error where settings do not suit
+    fewest, held_out = started.fewest_held_out, held_out_rows(settings.held_out, len(tables[0].x))
+    if held_out < fewest:
+        words = f"it takes {fewest} held-out rows to tell another from it, and here {held_out or 'none'} are held out"
+        return _with_normal_noise(specs, tables, [words] * len(specs), on_progress)
+    if not fewest:
+        return fit_stack(specs, tables, on_progress)
+    models = fit_stack(specs, tables, part_of(on_progress, 0, 2))
+    objections = {i: words for i, model in enumerate(models) if (words := model.likelihood.objection(model.pool))}
+    if objections:
+        some, of_some = [specs[i] for i in objections], [tables[i] for i in objections]
+        plain = _with_normal_noise(some, of_some, list(objections.values()), part_of(on_progress, 1, 2))
+        models = list((dict(enumerate(models)) | dict(zip(objections, plain, strict=True))).values())
+    if on_progress is not None:
+        on_progress(1.0)
+    return models
+
+
+def _with_normal_noise(
+    specs: Sequence[Spec], tables: Sequence[Table], reasons: Sequence[str], on_progress: Progress
+) -> list[FittedModel]:
+    """Models with normal noise that say why they have it."""
+    models = fit_models([spec.given(likelihood="normal") for spec in specs], tables, on_progress)
+    words = [f"normal noise that is the same everywhere, since {reason}" for reason in reasons]
+    return [
+        replace(model, record=replace(model.record, likelihood_choice=each))
+        for model, each in zip(models, words, strict=True)
+    ]
 
 
 def _with_best_likelihood(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
@@ -76,7 +113,11 @@ def _with_best_likelihood(spec: Spec, table: Table, on_progress: Progress) -> Fi
         best = max(clear, key=lambda name: clear[name], default="normal")
         listed = ", ".join(f"{name} {gain:+.3f} ± {error:.3f}" for name, (gain, error) in gains.items())
         words = f"{best}, by the log density of held-out labels against normal noise, in nats per label: {listed}"
+        if not any(score.is_finite for score in (plain, *others)):
+            words = "normal noise, since the log density of held-out labels is not finite with any other"
     (model,) = fit_models([spec.given(likelihood=best)], [table], part_of(on_progress, 3, 4))
+    objection = model.record.likelihood_choice  # of the labels held out from all rows
+    words = f"{words}; of all rows {objection}" if objection else words
     return replace(model, record=replace(model.record, likelihood_choice=words))
 
 
@@ -140,8 +181,18 @@ class Score(NamedTuple):
     rmse: float
     weights: Array | None = None
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether every label has a density above zero."""
+        return bool(np.isfinite(self.log_densities).all())
+
     def gain_over(self, other: Score) -> tuple[float, float]:
-        """How much more probable labels are than under another model, in nats each, and the standard error of that."""
+        """How much more probable labels are than under another model, in nats each, and the standard error of that.
+
+        A model under which some label has no finite density is infinitely worse than one without such a label.
+        """
+        if not (self.is_finite and other.is_finite):
+            return {1: np.inf, 0: 0.0, -1: -np.inf}[self.is_finite - other.is_finite], 0.0
         gains = (self.log_densities - other.log_densities).reshape(len(self.log_densities), -1).mean(1)
         mean, spread = mean_and_spread(gains, self.weights)
         size = len(gains) if self.weights is None else self.weights.sum()
@@ -160,8 +211,9 @@ def _score(model: FittedModel, table: Table) -> Score:
     found = model.predict(table.x, table.x_err, table.y_err, keep_draws=False)
     y, scale = table.y if model.names.has_columns else table.y[:, 0], model.y_scaler.scale
     assert found.labels is not None
-    densities = found.labels.moment_log_density(found.mean, found.std, y)
-    squares = np.square((y - found.mean) / scale).reshape(len(y), -1).mean(1)
+    with np.errstate(invalid="ignore"):  # of predictions that are not finite; `Score` says so
+        densities = found.labels.moment_log_density(found.mean, found.std, y)
+        squares = np.square((y - found.mean) / scale).reshape(len(y), -1).mean(1)
     return Score(densities, float(np.sqrt(np.average(squares, weights=table.weights))), table.weights)
 
 

@@ -542,7 +542,7 @@ def _likelihood(members: Sequence[_Member]) -> Likelihood:
 def _schedule(settings: Settings, likelihood: Likelihood, n_rows: int) -> Schedule:
     judges = not likelihood.is_fixed or likelihood.splits_error
     shared: dict[str, Any] = {each.name: vars(settings).get(each.name) for each in fields(Schedule)}
-    held_out = _n_held_out(settings.held_out, n_rows) if judges else 0
+    held_out = held_out_rows(settings.held_out, n_rows) if judges else 0
     return Schedule(**(shared | {"renew_every": settings.y_noise_every, "held_out": held_out}))
 
 
@@ -550,7 +550,7 @@ def _draws(settings: Settings, inputs: ZetaPosterior) -> ZetaDraws:
     return ZetaDraws.of(settings.zeta_draws, settings.n_zeta, inputs)
 
 
-def _n_held_out(share: float, n_rows: int) -> int:
+def held_out_rows(share: float, n_rows: int) -> int:
     """The rows that sigma_y is found on: enough to determine it, and not so many that the networks miss them."""
     found = min(max(round(share * n_rows), _ENOUGH_HELD_OUT), n_rows // 5, _MOST_HELD_OUT)
     return found if share and found >= _FEWEST_HELD_OUT else 0
