@@ -51,6 +51,7 @@ def test_weights_of_cosines_are_repeated_rows(monkeypatch):
 
 
 @pytest.mark.parametrize("likelihood", ["normal", "student_t", "varying"])
+@pytest.mark.usefixtures("any_head")
 def test_layers_lean_to_the_rows_that_count(likelihood):
     """Two groups of labels at the same x, one of them ten times as often."""
     x = np.linspace(-1, 1, 80)[:, None]
@@ -122,6 +123,23 @@ def test_bad_weights(kind, weights, words):
     estimator, y = KINDS[kind]
     with pytest.raises(ValueError, match=words):
         estimator(0.3, **FAST).fit(X, y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_check_weights_as_fits_do(kind):
+    estimator, y = KINDS[kind]
+    model = estimator(0.3, **FAST).fit(X, y)
+    for weights, words in (
+        (-np.ones(60), "sample_weight must hold finite numbers of at least 0, but 60 of 60 are not"),
+        (np.r_[np.nan, np.ones(59)], "sample_weight .* the first is nan in row 0"),
+        (np.ones(59), r"sample_weight must have shape \(60,\)"),
+        (["two"] * 60, "sample_weight .* holds what is no number"),
+        (np.zeros(60), "sample_weight: all weights are zero"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            model.score(X, y, sample_weight=weights)
+    assert model.score(X, y, np.full(60, 1 / 60)) == pytest.approx(model.score(X, y))
+    assert model.score(X, y, list(WHOLE)) == pytest.approx(model.score(X.repeat(WHOLE, 0), y.repeat(WHOLE)))
 
 
 def test_weights_of_a_table():
