@@ -50,6 +50,40 @@ def test_weights_of_cosines_are_repeated_rows(monkeypatch):
         np.testing.assert_allclose(getattr(p, part), getattr(q, part), rtol=2e-3)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_of_layers_are_repeated_rows(kind):
+    """Nearer to the repeated table than two seeds of that are to each other; rows that count once are far from both.
+
+    No row is held out: of a repeated row one copy could be, and the others not.
+    """
+    estimator, y = KINDS[kind]
+    whole = np.where(ZETA[:, 0] > 0, WHOLE, 1)
+    method, arguments = ("predict", {"held_out": 0.0}) if kind == "regressor" else ("predict_proba", {})
+    arguments |= {"hidden_units": 16, "n_hidden": 1, "epochs": 80, "learning_rate": 0.01, "random_state": 0}
+    arguments |= {"input_prior": NormalPrior(1.0), "network": "paper"}
+    grid = np.linspace(-2, 2, 50)[:, None]
+
+    def found(*rows, sample_weight=None, **changes):
+        model = estimator(0.3, **arguments | changes).fit(*rows, sample_weight=sample_weight)
+        return getattr(model, method)(grid, X_err=0)
+
+    repeated = X.repeat(whole, 0), y.repeat(whole)
+    weighted, twice, other = found(X, y, sample_weight=whole), found(*repeated), found(*repeated, random_state=1)
+    away = [np.sqrt(np.mean((each - twice) ** 2)) for each in (weighted, other, found(X, y))]
+    assert away[0] < away[1]
+    assert away[0] < 0.5 * away[2]
+
+
+@pytest.mark.filterwarnings("ignore::eiv.MissedCurveWarning")  # rows that are repeated have no neighbours
+def test_a_fit_by_default_has_the_steps_of_the_repeated_table():
+    fits = [
+        EiVRegressor(**FAST | {"epochs": None}, network="paper").fit(X.repeat(k, 0), Y.repeat(k), sample_weight=weights)
+        for k, weights in ((1, np.full(60, 4.0)), (4, None))
+    ]
+    assert fits[0].settings_ == fits[1].settings_
+    assert fits[0].settings_.epochs == 1271  # 5,000 steps of 64 of 240 rows, in whole periods of 41 between updates
+
+
 @pytest.mark.parametrize("likelihood", ["normal", "student_t", "varying"])
 @pytest.mark.usefixtures("any_head")
 def test_layers_lean_to_the_rows_that_count(likelihood):

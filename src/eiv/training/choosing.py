@@ -38,12 +38,15 @@ Array = NDArray[np.float64]
 
 def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Progress = None) -> list[FittedModel]:
     """Fit models of one kind, on as many rows each, and choose what their arguments leave open."""
+    if len({table.size for table in tables}) > 1:  # with weights: other settings, and other numbers of visits
+        parts = [part_of(on_progress, i, len(specs)) for i in range(len(specs))]
+        return [fit_models([spec], [table], part)[0] for spec, table, part in zip(specs, tables, parts, strict=True)]
     tables = suited(specs[0], tables)
     if specs[0].arguments.get("likelihood") == AUTO:
         parts = [part_of(on_progress, i, len(specs)) for i in range(len(specs))]
         return [_with_best_likelihood(*each) for each in zip(specs, tables, parts, strict=True)]
     n_noisy = max(table.n_noisy for table in tables)
-    settings = settings_for(specs[0].arguments, len(tables[0].x), n_noisy)
+    settings = settings_for(specs[0].arguments, tables[0].size, n_noisy)
     if tables[0].size_prior is not None:
         check_can_learn(settings, tables[0])
         parts = [part_of(on_progress, i, len(specs)) for i in range(len(specs))]
