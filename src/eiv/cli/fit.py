@@ -306,6 +306,8 @@ def _scores(model: EiVRegressor, table: TrainingTable, test: NDArray[np.intp]) -
 
 
 def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
+    from eiv.cli.classes import may_be_classes  # noqa: PLC0415  (slow to import)
+
     n_rows = f"{len(table.y):,} rows"
     if table.missing.n_bad:
         names = ", ".join(table.missing.columns)
@@ -334,6 +336,8 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
         shown.add_row(printable(name), printable(why), printable(known), of_target)
     _add_rest(shown, "columns that are left out", len(table.left_out))
     console.print(shown)
+    if not table.has_classes and (hint := may_be_classes(table.y)):
+        console.print(hint, highlight=False)
     if table.spec.is_exact:
         console.print("No errors of the inputs were given (--x-err), so they are taken as exact.")
 
