@@ -19,6 +19,7 @@ import torch
 from commands import FIT, QUICK, rows
 from eiv.engine.products import check_precision
 from eiv.extras import is_installed
+from eiv.likelihoods import VaryingLikelihood
 from serving import Server
 from smallnets import CPU
 
@@ -266,3 +267,9 @@ def browser(tmp_path_factory):
     driver = webdriver.Chrome(options=options, service=service)
     yield driver
     driver.quit()
+
+
+@pytest.fixture
+def any_head(monkeypatch):
+    """Noise that varies is kept unheard, so that small tables have it."""
+    monkeypatch.setattr(VaryingLikelihood, "fewest_held_out", 0)

@@ -220,8 +220,11 @@ def check_y_err(y_err: Any, shape: tuple[int, int], output_names: Sequence[str] 
     return np.broadcast_to(errors, shape).copy()
 
 
-def check_weights(sample_weight: Any, n_rows: int) -> Array | None:
-    """How often each of `n_rows` rows counts, `n_rows` numbers of at least 0; None where there are none."""
+def check_weights(sample_weight: Any, n_rows: int, fewest: int = _FEWEST_ROWS) -> Array | None:
+    """How often each of `n_rows` rows counts, `n_rows` numbers of at least 0; None where there are none.
+
+    They have to count as the `fewest` rows or more; for a score weights may be shares.
+    """
     if sample_weight is None:
         return None
     takes = f"shape ({n_rows},), one number of at least 0 for each row"
@@ -240,10 +243,10 @@ def check_weights(sample_weight: Any, n_rows: int) -> Array | None:
         )
     if not weights.any():
         raise ValueError("sample_weight: all weights are zero, so that no row counts.")
-    if weights.sum() < _FEWEST_ROWS:
+    if weights.sum() < fewest:
         raise ValueError(
             f"sample_weight: a row of weight 2 counts as two rows, and these weights count as {weights.sum():.3g} rows "
-            f"in all; {_FEWEST_ROWS} are needed at least. Weights that are shares have to be multiplied by the number "
+            f"in all; {fewest} are needed at least. Weights that are shares have to be multiplied by the number "
             "of rows that they stand for."
         )
     return weights

@@ -9,6 +9,7 @@ import pytest
 
 from commands import QUICK, rows
 from eiv import EiVClassifier
+from eiv.cli.classes import may_be_classes
 from eiv.io.modelfile import read_header
 from eiv.report.words import percent
 
@@ -47,13 +48,21 @@ def test_a_column_of_text_is_one_of_classes(folder, run):
     assert found["predicted"].tolist() == p.predicted.tolist()
 
 
+def test_numbers_that_may_be_classes():
+    few = np.arange(100.0) % 10
+    assert may_be_classes(few) == "The target holds 10 different whole numbers; --classes would fit classes."
+    for numbers in (few[:99], few + 0.5, np.arange(100.0), np.arange(110.0) % 11):
+        assert may_be_classes(numbers) == ""
+
+
 def test_whole_numbers_are_classes_where_it_is_asked_for(folder, run):
     with_classes("code", (3, 7)).to_csv("c.csv", index=False)
     status, out, _ = run("fit", "c.csv", "--target", "code", *FIT, *QUICK, "-o", "n.eiv")
     assert status == 0
-    assert "classes" not in out
+    assert "The target holds 2 different whole numbers; --classes would fit classes." in out
     status, out, _ = run("fit", "c.csv", "--target", "code", "--classes", *FIT, *QUICK, "-o", "c.eiv")
     assert status == 0
+    assert "would fit" not in out
     assert "2 classes: 3 (" in out
     assert EiVClassifier.load("c.eiv").classes_.tolist() == [3, 7]
     status, _, err = run("fit", "c.csv", "--target", "temp", "--classes", "--drop", "id", *QUICK, "-o", "d.eiv")

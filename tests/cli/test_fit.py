@@ -139,6 +139,11 @@ def test_how_labels_scatter_is_an_option_and_is_said(folder, run):
     Path("o.toml").write_text('likelihood = "student_t"\n')
     assert run("fit", "d.csv", *FIT, *quick, "--config", "o.toml", "-o", "u.eiv")[0] == 0
     assert read_header("u.eiv")["settings"]["likelihood"] == "student_t"
+    status, out, _ = run("fit", "d.csv", *FIT, *quick, "--likelihood", "varying", "--set", "held_out=0", "-o", "w.eiv")
+    assert status == 0
+    reason = "normal noise that is the same everywhere, since it takes 20 held-out rows to tell another from it"
+    assert f"Likelihood: {reason}" in " ".join(out.split())
+    assert reason in " ".join(run("info", "w.eiv")[1].replace("│", " ").split())
     status, _, complaint = run("fit", "d.csv", *FIT, *QUICK, "--likelihood", "cauchy", "-o", "v.eiv")
     assert status == 2
     assert "--likelihood must be one of normal, student_t, varying, auto" in " ".join(complaint.split())

@@ -34,7 +34,7 @@ from eiv.likelihoods import NOISE_RULES
 from extensions import CommonFactor, FixedShare
 from likelihoods.student_t import StudentT
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.usefixtures("any_head")]
 RULE = 1e-4  # sigma_y is a root of a mean of squares of float32 passes, each off by 1e-6; ByBound's steps add to that
 
 

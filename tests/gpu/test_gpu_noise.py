@@ -46,7 +46,7 @@ from eiv.likelihoods import (
     VaryingLikelihood,
 )
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.usefixtures("any_head")]
 # Renewed states are maxima of means of float32 passes: Newton steps of up to 1e-3 are left undone (`tailsearch`).
 STATE = 2e-3
 PROBABILITY = 1e-5  # of a class: outputs are float32 passes, each off by 1e-6 or so

@@ -41,7 +41,9 @@ def test_evidence_and_weights_of_weighted_rows():
 
 def test_visits_and_correlations():
     shift = torch.tensor([[0.3]], dtype=F64)
-    assert torch.equal(by_weight(WEIGHTS[None].to(DEVICE), shift.to(DEVICE)).cpu(), by_weight(WEIGHTS[None], shift))
+    assert torch.equal(
+        by_weight(WEIGHTS[None].to(DEVICE), shift.to(DEVICE), 90).cpu(), by_weight(WEIGHTS[None], shift, 90)
+    )
     f, noise = (
         torch.randn(1, 80, 4, 2, generator=torch.Generator().manual_seed(2), dtype=F64),
         torch.ones(1, 2, dtype=F64),

@@ -42,8 +42,9 @@ def test_constant_noise_is_predicted_as_well_as_by_the_normal_likelihood():
 
 
 @pytest.mark.slow
-def test_the_curve_under_fourfold_noise_is_better_than_with_the_errors_ignored():
-    X, y = table(600, 0, lambda zeta: 0.1 * 4 ** ((zeta + 1) / 2))
+@pytest.mark.parametrize("n_rows", [600, 2000])
+def test_the_curve_under_fourfold_noise_is_better_than_with_the_errors_ignored(n_rows):
+    X, y = table(n_rows, 0, lambda zeta: 0.1 * 4 ** ((zeta + 1) / 2))
     errors = [
         np.sqrt(np.mean((fitted(X, y, **changes).predict(GRID, X_err=0) - np.sin(3 * GRID[:, 0])) ** 2))
         for changes in ({"likelihood": "varying"}, {"x_err": None})

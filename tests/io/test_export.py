@@ -109,6 +109,30 @@ def test_the_same_draws_give_the_same_numbers(family, dtype, tmp_path):
     assert np.abs(ours[0] - ours[1]).max() > 1e-3  # so the index of the network matters
 
 
+def test_noise_that_varies_is_an_output(any_head, tmp_path):
+    """Two networks and two outputs; the limits of the training rows hold here as in predictions."""
+    Y2 = np.stack([Y, -3 * Y], axis=1)
+    model = EiVRegressor(X_ERR, likelihood="varying", posterior="ensemble", network="paper", dtype="float64", **SMALL)
+    model.fit(X, Y2)
+    likelihood = model.model_.likelihood
+    likelihood.limits.copy_(torch.tensor([[-0.1, -0.2, 0.1, 0.2], [-9.0, -9.0, 9.0, 9.0]]))
+    session, _ = exported(model, tmp_path)
+    assert [put.name for put in session.get_outputs()] == ["f", "sigma"]
+    posterior = model.posterior_
+    inputs = model.model_.zeta_posterior(X, 0 * X_ERR[None], torch.device("cpu"), torch.float64)
+    streams = Streams.of(network_seeds(0, 2), Purpose.PREDICT_WEIGHTS, torch.device("cpu"), torch.float64)
+    with torch.no_grad():
+        h = posterior.evaluate(posterior.draw(streams, 1), inputs.mean.expand(2, -1, -1).unsqueeze(1))[:, 0, :, 2:]
+    low, high = likelihood.limits.unflatten(1, (2, 2)).unbind(1)
+    within = torch.minimum(torch.maximum(likelihood.share[:, None] * h, low[:, None]), high[:, None])
+    wanted = (likelihood.y_noise[:, None] * within.exp()).numpy() * model.model_.y_scaler.scale
+    for network in range(2):
+        given = {"zeta_mean": X, "zeta_std": 0 * X_ERR[None], "noise": 0 * X[:1], "network": np.array(network)}
+        np.testing.assert_allclose(session.run(["sigma"], given)[0], wanted[network], rtol=1e-9)
+    assert (within[0].abs() <= torch.tensor([0.1, 0.2])).all()
+    assert np.ptp(wanted[1], axis=0).min() > 0
+
+
 def silu_network(n_inputs, n_outputs):
     return torch.nn.Sequential(
         torch.nn.Linear(n_inputs, 16), torch.nn.SiLU(), torch.nn.Dropout(0.2), torch.nn.Linear(16, n_outputs)

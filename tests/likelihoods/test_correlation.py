@@ -72,7 +72,7 @@ def test_what_inputs_and_known_errors_do_is_taken_off(known, kind):
     rows = Outputs(f.expand(1, 200, -1, -1), torch.tensor(r)[None], errors, rule, 200, None)
     sigma, one = torch.tensor(SIGMA)[None], torch.ones(1, 1, dtype=F64)
     if kind == "varying":  # half of log sigma is in the head
-        likelihood = VaryingLikelihood(sigma**0.5, one, sigma, sigma, one, NOISE_RULES["likelihood"])
+        likelihood = VaryingLikelihood(sigma**0.5, one, sigma, sigma, one, one, NOISE_RULES["likelihood"])
         heads = (0.5 * sigma.log()).expand(rows.f.shape)
         correlation = found(rows._replace(f=torch.cat([rows.f, heads], dim=-1)), likelihood)
     elif kind == "student_t":
@@ -90,7 +90,7 @@ def test_noise_that_varies_has_the_correlations_of_its_scores():
     y = torch.tensor(r * SIGMA * np.exp(h))[None]
     f = torch.tensor(np.hstack([np.zeros((N, 3)), h]))[None, :, None]
     sigma, one = torch.tensor(SIGMA)[None], torch.ones(1, 1, dtype=F64)
-    likelihood = VaryingLikelihood(sigma, one, sigma, sigma, one, NOISE_RULES["likelihood"])
+    likelihood = VaryingLikelihood(sigma, one, sigma, sigma, one, one, NOISE_RULES["likelihood"])
     np.testing.assert_allclose(found(Outputs(f, y, None, None, N, None), likelihood), correlation_of(r.T @ r))
 
 

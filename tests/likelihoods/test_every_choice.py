@@ -48,6 +48,9 @@ ERRORS = {
 LIKELIHOODS = pytest.mark.parametrize("likelihood", ["student_t", "varying"])
 
 
+pytestmark = pytest.mark.usefixtures("any_head")
+
+
 @pytest.fixture(autouse=True)
 def _few_epochs_leave_a_loose_bound():
     with warnings.catch_warnings():

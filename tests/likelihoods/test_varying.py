@@ -1,5 +1,6 @@
 """Noise that varies with the true input: density, decision, labels, and fits against maximum likelihood."""
 
+import re
 import warnings
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ from eiv.likelihoods.noise import Outputs
 from eiv.networks import NetworkStack
 from eiv.posteriors import PointPosterior
 from eiv.training import Schedule, train
+from eiv.training.choosing import Spec, fit_models
 from eiv.training.objective import bound
 from smallnets import CPU
 
@@ -167,7 +169,6 @@ def test_line_and_parabola_are_those_of_maximum_likelihood():
     beta, a, b = (value.item() for value in posterior.parameters)
     both = 2 * found.y_noise.log().item()
     assert found.share.item() == 1
-    assert found.gain.item() > 0.05
     assert negative([beta, a + both, b + both]) < best.fun + 0.02
     np.testing.assert_allclose([beta, *np.exp([a + both, b + both])], [best.x[0], *np.exp(best.x[1:])], rtol=0.05)
 
@@ -217,9 +218,9 @@ def test_labels_of_every_quarter_are_covered(fitted):
 
 
 def test_constant_noise_stays_constant_and_the_model_says_so(fitted):
-    likelihood = fitted[1].model_.likelihood
-    assert likelihood.share.item() == 0
-    assert "the same everywhere" in likelihood.describe(np.ones(1))
+    assert fitted[1].settings_.likelihood == "normal"
+    assert "the same everywhere" in fitted[1].model_.record.likelihood_choice
+    assert fitted[4].model_.record.likelihood_choice == ""
     assert np.ptp(fitted[1].predict_distribution(sine(9, 1, 2)[0]).noise) == 0
 
 
@@ -254,7 +255,7 @@ def test_the_noise_of_pooled_networks_is_that_of_each_by_its_share(fitted):
 
 
 def judged(ratio, away, n_seen, n_unseen):
-    """Whether a head is kept that makes labels of one half of the rows `ratio` times as wide, h = -+ log(ratio) / 2.
+    """A head that makes labels of one half of the rows `ratio` times as wide, h = -+ log(ratio) / 2, once judged.
 
     Labels are normal scores times that, and those of unseen rows times `away` more in one half, less in the other.
     """
@@ -268,24 +269,63 @@ def judged(ratio, away, n_seen, n_unseen):
 
     likelihood = VaryingLikelihood.start(torch.ones(1, 1, dtype=F64), NOISE_RULES["likelihood"])
     likelihood.share.fill_(1.0)
-    likelihood._decide(rows(n_seen, 1.0), rows(n_unseen, away))
-    return likelihood.share.item(), likelihood.gain.item(), likelihood.y_noise.item()
+    seen = rows(n_seen, 1.0)
+    likelihood._judge(seen, rows(n_unseen, away) if n_unseen else seen)
+    return likelihood
 
 
-def test_all_labels_decide_and_unseen_ones_may_object():
-    """The gain of a known ratio r is log((r + 1 / r) / 2) / 2 nats per row, that is 0.32 for r of 3.
+def test_held_out_labels_alone_decide():
+    """The gain of a known ratio r is log((r + 1 / r) / 2) / 2 nats per row, that is 0.26 for r of 3, 0.008 for 1.2."""
+    kept = judged(3.0, 1.0, 160, 40)
+    assert kept.objection() == ""
+    assert kept.gain.item() == pytest.approx(np.log((3 + 1 / 3) / 2) / 2, rel=0.1)
+    assert kept.rows.item() == 40
+    assert "40 held-out labels by +0." in judged(1.2, 1.0, 1600, 40).objection()  # the learned ones gain 13 nats
+    assert "held-out labels by -" in judged(3.0, -1.0, 1600, 40).objection()
+    assert "0 held-out labels by +0 nats, and 3 are needed" in judged(3.0, 1.0, 1600, 0).objection()
 
-    With 200 rows and r = 1.2 it is 1.7 nats in all: too few. Unseen rows whose noise varies the other way object.
-    """
-    kept, gain, _ = judged(3.0, 1.0, 160, 40)
-    assert kept == 1
-    assert gain == pytest.approx(np.log((3 + 1 / 3) / 2) / 2, rel=0.1)
-    assert judged(1.2, 1.0, 160, 40)[0] == 0
-    kept, gain, y_noise = judged(3.0, -1.0, 160, 40)
-    assert kept == 0
-    assert gain < 0
-    assert y_noise > 1  # the best constant instead
-    assert judged(3.0, 0.5, 160, 40)[0] == 1  # few unseen rows that are undecided do not
+
+def test_networks_of_a_pool_are_judged_together():
+    one, other = judged(3.0, 1.0, 160, 40), judged(3.0, -1.0, 160, 40)
+    pool = one.join([other])
+    assert pool.objection(torch.tensor([1.0, 0.0])) == ""
+    assert pool.objection(torch.tensor([0.0, 1.0])) == other.objection()
+
+
+def test_the_fewest_held_out_rows_are_those_that_gain_enough_where_noise_grows_fourfold():
+    """e^3 by log sigma uniform from log 1 to log 4, at known f and exact inputs."""
+    logs = np.linspace(0, np.log(4), 100_001)
+    gain = np.log(np.mean(np.exp(2 * logs))) / 2 - logs.mean()
+    assert VaryingLikelihood.fewest_held_out == np.ceil(3 / gain) == 20
+
+
+def constant(n_rows, seed=101):
+    random = np.random.default_rng(seed)
+    x = random.uniform(-1, 1, (n_rows, 1))
+    return x, np.sin(3 * x[:, 0]) + 0.1 * random.standard_normal(n_rows)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "changes", "words"),
+    [
+        (24, {}, "it takes 20 held-out rows to tell another from it, and here none are held out"),
+        (60, {}, "it takes 20 held-out rows .* here 12 are"),
+        (150, {"held_out": 0.0}, ".* here none are"),
+        (150, {}, r"noise that varies changes the log density of 20 held-out labels by -?\+?[.0-9]+ nats, and 3 are"),
+    ],
+)
+def test_without_the_word_of_held_out_labels_the_fit_is_that_of_normal_noise(n_rows, changes, words):
+    model = EiVRegressor(likelihood="varying", **FAST | changes)
+    X, y = constant(n_rows)
+    plain = clone(model).set_params(likelihood="normal").fit(X, y)
+    heard = []
+    table = model._check_table(X, y, None)
+    (found,) = fit_models([Spec(model._arguments, 0)], [table], heard.append)
+    assert re.search(f"^normal noise that is the same everywhere, since {words}", found.record.likelihood_choice)
+    assert found.settings.likelihood == "normal"
+    assert np.array_equal(model.fit(X, y).predict(X), plain.predict(X))
+    assert heard[-1] == 1
+    assert heard == sorted(heard)
 
 
 def test_a_noise_that_is_known_or_found_otherwise_is_refused():
@@ -295,7 +335,7 @@ def test_a_noise_that_is_known_or_found_otherwise_is_refused():
 
 
 @pytest.mark.parametrize("family", ["bernoulli_dropout", "mean_field", "ensemble", "swag", "linearised_laplace"])
-def test_it_serves_every_family_stacked_with_errors_of_labels(family):
+def test_it_serves_every_family_stacked_with_errors_of_labels(any_head, family):
     random = np.random.default_rng(0)
     X, y = random.standard_normal((60, 2)), random.standard_normal((60, 2))
     model = EiVRegressor([0.1, 0.0], likelihood="varying", posterior=family, hidden_units=8, n_hidden=1, epochs=4,

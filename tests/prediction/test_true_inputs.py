@@ -118,6 +118,7 @@ def test_every_family(posterior):
 
 @pytest.mark.parametrize("likelihood", ["student_t", "varying"])
 @pytest.mark.parametrize("n_x", [1, 2])
+@pytest.mark.usefixtures("any_head")
 def test_every_likelihood(likelihood, n_x):
     _, X, y = rows(n_x=n_x)
     arguments = QUICK | {"y_noise": "likelihood", "epochs": 20}

@@ -50,7 +50,42 @@ def test_weights_of_cosines_are_repeated_rows(monkeypatch):
         np.testing.assert_allclose(getattr(p, part), getattr(q, part), rtol=2e-3)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_of_layers_are_repeated_rows(kind):
+    """Nearer to the repeated table than two seeds of that are to each other; rows that count once are far from both.
+
+    No row is held out: of a repeated row one copy could be, and the others not.
+    """
+    estimator, y = KINDS[kind]
+    whole = np.where(ZETA[:, 0] > 0, WHOLE, 1)
+    method, arguments = ("predict", {"held_out": 0.0}) if kind == "regressor" else ("predict_proba", {})
+    arguments |= {"hidden_units": 16, "n_hidden": 1, "epochs": 80, "learning_rate": 0.01, "random_state": 0}
+    arguments |= {"input_prior": NormalPrior(1.0), "network": "paper"}
+    grid = np.linspace(-2, 2, 50)[:, None]
+
+    def found(*rows, sample_weight=None, **changes):
+        model = estimator(0.3, **arguments | changes).fit(*rows, sample_weight=sample_weight)
+        return getattr(model, method)(grid, X_err=0)
+
+    repeated = X.repeat(whole, 0), y.repeat(whole)
+    weighted, twice, other = found(X, y, sample_weight=whole), found(*repeated), found(*repeated, random_state=1)
+    away = [np.sqrt(np.mean((each - twice) ** 2)) for each in (weighted, other, found(X, y))]
+    assert away[0] < away[1]
+    assert away[0] < 0.5 * away[2]
+
+
+@pytest.mark.filterwarnings("ignore::eiv.MissedCurveWarning")  # rows that are repeated have no neighbours
+def test_a_fit_by_default_has_the_steps_of_the_repeated_table():
+    fits = [
+        EiVRegressor(**FAST | {"epochs": None}, network="paper").fit(X.repeat(k, 0), Y.repeat(k), sample_weight=weights)
+        for k, weights in ((1, np.full(60, 4.0)), (4, None))
+    ]
+    assert fits[0].settings_ == fits[1].settings_
+    assert fits[0].settings_.epochs == 1271  # 5,000 steps of 64 of 240 rows, in whole periods of 41 between updates
+
+
 @pytest.mark.parametrize("likelihood", ["normal", "student_t", "varying"])
+@pytest.mark.usefixtures("any_head")
 def test_layers_lean_to_the_rows_that_count(likelihood):
     """Two groups of labels at the same x, one of them ten times as often."""
     x = np.linspace(-1, 1, 80)[:, None]
@@ -122,6 +157,23 @@ def test_bad_weights(kind, weights, words):
     estimator, y = KINDS[kind]
     with pytest.raises(ValueError, match=words):
         estimator(0.3, **FAST).fit(X, y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_check_weights_as_fits_do(kind):
+    estimator, y = KINDS[kind]
+    model = estimator(0.3, **FAST).fit(X, y)
+    for weights, words in (
+        (-np.ones(60), "sample_weight must hold finite numbers of at least 0, but 60 of 60 are not"),
+        (np.r_[np.nan, np.ones(59)], "sample_weight .* the first is nan in row 0"),
+        (np.ones(59), r"sample_weight must have shape \(60,\)"),
+        (["two"] * 60, "sample_weight .* holds what is no number"),
+        (np.zeros(60), "sample_weight: all weights are zero"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            model.score(X, y, sample_weight=weights)
+    assert model.score(X, y, np.full(60, 1 / 60)) == pytest.approx(model.score(X, y))
+    assert model.score(X, y, list(WHOLE)) == pytest.approx(model.score(X.repeat(WHOLE, 0), y.repeat(WHOLE)))
 
 
 def test_weights_of_a_table():

@@ -5,8 +5,10 @@ import pytest
 
 from eiv import EiVRegressor
 from eiv.io.modelfile import read_header
+from eiv.likelihoods import VaryingLikelihood
 from eiv.report.provenance import header_lines
 from eiv.training import choosing
+from eiv.training.evidence import LeftOut
 
 FAST = {"hidden_units": 8, "n_hidden": 1, "epochs": 3, "n_theta": 4, "random_state": 0}
 RANDOM = np.random.default_rng(0)
@@ -20,7 +22,8 @@ def densities(gains):
     def score(model, table):
         mean, scatter = gains.get(model.settings.likelihood, (0.0, 0.0))
         alternating = np.where(np.arange(len(table.x)) % 2, 1.0, -1.0)
-        return choosing.Score(mean + scatter * alternating, 1.0, table.weights)
+        counts = np.ones(len(table.x)) if table.weights is None else table.weights
+        return choosing.Score(mean + scatter * alternating, LeftOut(np.ones(len(table.x)), counts), 1.0)
 
     return score
 
@@ -32,19 +35,23 @@ def densities(gains):
         ({"student_t": (0.3, 0.5)}, "student_t"),  # standard error 0.5 / sqrt(90) = 0.053
         ({"student_t": (0.12, 0.5)}, "normal"),  # 0.12 - 2 * 0.053 < 0.02
         ({"student_t": (0.3, 0.5), "varying": (0.4, 0.5)}, "varying"),
+        ({"varying": (np.inf, 0.0)}, "normal"),
+        ({"normal": (np.nan, 0.0)}, "student_t"),
         ({"student_t": (-1.0, 0.0), "varying": (0.019, 0.0)}, "normal"),  # clear, but not worth it
     ],
 )
+@pytest.mark.usefixtures("any_head")
 def test_another_than_normal_noise_has_to_be_clearly_better(monkeypatch, gains, chosen):
     monkeypatch.setattr(choosing, "_score", densities(gains))
     model = EiVRegressor(likelihood="auto", **FAST).fit(X, Y)
     assert model.settings_.likelihood == chosen
     words = model.model_.record.likelihood_choice
     assert words.startswith(f"{chosen}, by the log density of held-out labels")
-    for name, (mean, scatter) in gains.items():
+    for name, (mean, scatter) in gains.items() if np.isfinite(list(gains.values())).all() else ():
         assert f"{name} {mean:+.3f} ± {scatter / 90**0.5:.3f}" in words
 
 
+@pytest.mark.usefixtures("any_head")
 def test_the_fit_is_that_of_the_likelihood_chosen(monkeypatch, tmp_path):
     monkeypatch.setattr(choosing, "_score", densities({"varying": (1.0, 0.0)}))
     model = EiVRegressor(0.1, likelihood="auto", **FAST).fit(X, Y)
@@ -66,7 +73,7 @@ def test_folds_are_of_all_rows_and_apart(monkeypatch):
         return [None] * len(tables)
 
     def score(model, table):
-        return choosing.Score(table.x[:, 0], 1.0)
+        return choosing.Score(table.x[:, 0], LeftOut(*np.ones((2, len(table.x)))), 1.0)
 
     monkeypatch.setattr(choosing, "_score", score)
     table = EiVRegressor(**FAST)._check_table(X, Y, None)
@@ -78,6 +85,26 @@ def test_folds_are_of_all_rows_and_apart(monkeypatch):
     for fold, learned in enumerate(seen[0]):
         assert len(learned) == 60
         assert not set(learned) & set(found.log_densities[30 * fold : 30 * fold + 30])
+
+
+def test_without_finite_densities_noise_is_normal():
+    """In one fold all labels that are learned are the same, so that no label has a density."""
+    y = np.r_[1.0, np.zeros(59)]
+    model = EiVRegressor(0.1, likelihood="auto", **FAST).fit(X[:60], y)
+    assert model.settings_.likelihood == "normal"
+    assert "held-out labels is not finite" in model.model_.record.likelihood_choice
+
+
+def test_the_labels_held_out_from_all_rows_may_object_to_the_choice(monkeypatch):
+    """Of 90 rows 18 are held out, of two thirds of them 12."""
+    monkeypatch.setattr(choosing, "_score", densities({"varying": (1.0, 0.0)}))
+    monkeypatch.setattr(VaryingLikelihood, "fewest_held_out", 12)
+    monkeypatch.setattr(VaryingLikelihood, "objection", lambda self, pool: "18 object" if self.rows[0] > 12 else "")
+    model = EiVRegressor(likelihood="auto", **FAST).fit(X, Y)
+    assert model.settings_.likelihood == "normal"
+    words = model.model_.record.likelihood_choice
+    assert words.startswith("varying, by the log density")
+    assert "; of all rows normal noise that is the same everywhere, since 18 object" in words
 
 
 def test_few_rows_are_not_compared():

@@ -575,7 +575,8 @@ def trial(candidates, monkeypatch):
             return [candidates[kind, 1.0 if factor is None else factor]]
 
         def score(model, rows):
-            return choosing.Score(densities(model.settings, len(rows.x)), rmse(model.settings))
+            gains = densities(model.settings, len(rows.x))
+            return choosing.Score(gains, LeftOut(1 - gains, np.ones(len(gains))), rmse(model.settings))
 
         monkeypatch.setattr(choosing, "_MOST_ROWS", 60)
         monkeypatch.setattr(choosing, "fit_stack", fake)
@@ -601,7 +602,7 @@ def test_of_a_large_table_the_network_that_does_better_is_taken(kind, trial):
 
 
 @pytest.mark.parametrize(("rmse", "kind"), [(1.03, "cosine"), (1.01, "paper")])
-def test_layers_are_not_taken_for_their_density_where_they_are_farther_off(rmse, kind, trial):
+def test_layers_are_not_taken_for_their_crps_where_they_are_farther_off(rmse, kind, trial):
     fit, _ = trial
     found, _ = fit(
         lambda settings, n: np.full(n, float(settings.network == "paper")),
@@ -628,7 +629,7 @@ def test_cosines_that_ignore_the_errors_learn_from_more_rows(asked, most, n_rows
     [(0.1, 0.1, None, 0.0), (0.1, 1.0, None, 1.0), (0.015, 0.0, None, 1.0), (0.1, 0.1, 1.0, 1.0)],
 )
 def test_of_a_large_table_errors_are_ignored_where_labels_clearly_ask_for_it(gain, scatter, asked, factor, trial):
-    """Twenty labels held out: 0.1 with a standard error of 0.02 is clear, of 0.22 is not, and 0.015 is too little."""
+    """Twenty labels: a tenth with a standard error of 0.02 is clear, of 0.22 is not, and 0.015 is too little."""
     fit, fitted = trial
 
     def densities(settings, n):
@@ -638,7 +639,7 @@ def test_of_a_large_table_errors_are_ignored_where_labels_clearly_ask_for_it(gai
         warnings.simplefilter("always")
         found, seen = fit(densities, x_err_factor=asked)
     assert found.x_err_factor_ == factor
-    assert any("each by 10%" in str(each.message) for each in caught) == (factor == 0)
+    assert any("CRPS 11% larger otherwise" in str(each.message) for each in caught) == (factor == 0)
     assert len(fitted) == (3 if asked is None else 2)
     assert seen[-1] == 1
 
@@ -650,4 +651,5 @@ def test_the_score_of_a_trial_is_that_of_labels(candidates):
     p = model.predict(rows.x, rows.x_err, keep_draws=False)
     found = choosing._score(model, rows)
     np.testing.assert_allclose(found.log_densities, norm(p.mean, p.total).logpdf(y[:5]))
+    np.testing.assert_allclose(found.left_out.crps * y.std(), normal_crps(y[:5], p.mean, p.total))
     np.testing.assert_allclose(found.rmse * y.std(), np.sqrt(np.mean((p.mean - y[:5]) ** 2)))

@@ -176,13 +176,14 @@ def test_gap_and_effective_sample_size():
     torch.testing.assert_close(found[0].ess, found[1].ess, rtol=1e-9, atol=0)
 
 
-def test_visits_go_with_the_weights():
+@pytest.mark.parametrize("n", [50, 83])
+def test_visits_go_with_the_weights(n):
     weights = torch.rand(2, 50, generator=torch.Generator().manual_seed(0), dtype=F64) * 3
-    expected, total = 50 * weights / weights.sum(1, keepdim=True), torch.zeros_like(weights)
+    expected, total = n * weights / weights.sum(1, keepdim=True), torch.zeros_like(weights)
     shifts = (torch.arange(200, dtype=F64) + 0.5) / 200
     for shift in shifts:
         counts = torch.stack(
-            [torch.bincount(places, minlength=50) for places in by_weight(weights, shift.expand(2, 1))]
+            [torch.bincount(places, minlength=50) for places in by_weight(weights, shift.expand(2, 1), n)]
         )
         assert ((counts - expected).abs() < 1).all()
         total += counts
@@ -190,7 +191,7 @@ def test_visits_go_with_the_weights():
 
 
 def test_equal_weights_visit_each_row_once():
-    places = by_weight(torch.full((1, 1000), 0.3), torch.tensor([[0.5]]))
+    places = by_weight(torch.full((1, 1000), 0.3), torch.tensor([[0.5]]), 1000)
     assert torch.equal(places, torch.arange(1000)[None])
 
 
@@ -199,10 +200,11 @@ def test_the_loss_of_an_epoch_is_that_of_the_repeated_table_on_average():
     weighted, repeated = weighted_and_repeated(y_err=KNOWN)
     likelihood = LIKELIHOODS["normal"]()
     losses = []
-    for rows, n_epochs in ((weighted, 400), (repeated, 1)):
+    n_twice = repeated.y.shape[1]
+    for rows, n_epochs, n_visits in ((weighted, 400, N), (weighted, 1, n_twice), (repeated, 1, n_twice)):
         posterior = small_posterior(1, 2, dropout=0.0, dtype=F64)
-        blocks = Blocks(posterior, rows, None, 8, SEEDS)
-        step = step_for(posterior, likelihood, 0.0, Counts(rows.y.shape[1], rows.size))
+        blocks = Blocks(posterior, rows, None, 8, SEEDS, n_visits)
+        step = step_for(posterior, likelihood, 0.0, Counts(n_visits, rows.size))
         step.set_rate(0.0)
         of_epochs = []
         for _ in range(n_epochs):
@@ -213,8 +215,9 @@ def test_the_loss_of_an_epoch_is_that_of_the_repeated_table_on_average():
             of_epochs.append(float(total + step.rest_of_loss(blocks.y_err)))
         losses.append(np.array(of_epochs))
     error = losses[0].std() / len(losses[0]) ** 0.5
-    assert abs(losses[0].mean() - losses[1][0]) < 4 * error
-    assert 0 < error < 0.02 * abs(losses[1][0])
+    assert abs(losses[0].mean() - losses[2][0]) < 4 * error
+    assert 0 < error < 0.02 * abs(losses[2][0])
+    assert losses[1][0] == pytest.approx(losses[2][0], rel=1e-12)  # whole weights and as many visits: no chance
 
 
 def test_training_with_weights_goes_where_the_repeated_table_leads():

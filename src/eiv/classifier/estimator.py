@@ -236,7 +236,8 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
         check_labels(y)
         labels = column_or_1d(y)
         check_seen(labels, self.classes_)
-        return float(accuracy_score(labels, self.predict(X, X_err=X_err), sample_weight=sample_weight))
+        weights = v.check_weights(sample_weight, len(labels), fewest=0)
+        return float(accuracy_score(labels, self.predict(X, X_err=X_err), sample_weight=weights))
 
     @property
     def classes_(self) -> NDArray[Any]:

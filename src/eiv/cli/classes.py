@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 10  # the most classes that are listed
 _FEW_ROWS = 10  # in which words may differ by chance
+_FEW_NUMBERS, _ROWS_EACH = 10, 10  # different whole numbers that may be codes of classes, and rows for each
 _MOST_CLASSES = 1000  # a column with more is hardly one of classes
 
 
@@ -76,6 +77,14 @@ def in_words(y: NDArray[Any]) -> str:
     named = [f"{name} ({n:,})" for name, n in zip(classes.tolist(), counts.tolist(), strict=True)]
     rest = [f"and {len(named) - _MOST_NAMED:,} more"] if len(named) > _MOST_NAMED else []
     return f"target, {len(named)} class{'' if len(named) == 1 else 'es'}: {', '.join(named[:_MOST_NAMED] + rest)}"
+
+
+def may_be_classes(y: NDArray[np.float64]) -> str:
+    """A hint where numbers are whole and hardly different, as codes of classes are; empty elsewhere."""
+    values = np.unique(y)
+    if len(values) > min(_FEW_NUMBERS, len(y) // _ROWS_EACH) or (values % 1).any():
+        return ""
+    return f"The target holds {len(values)} different whole numbers; --classes would fit classes."
 
 
 def _cells(rows: TableRows, column: str) -> list[Any]:

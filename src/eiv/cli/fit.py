@@ -317,6 +317,7 @@ def _scores(model: EiVRegressor, table: TrainingTable, test: NDArray[np.intp]) -
 
 
 def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
+    from eiv.cli.classes import may_be_classes  # noqa: PLC0415  (slow to import)
     from eiv.cli.limits import in_words  # noqa: PLC0415  (slow to import)
 
     n_rows = f"{len(table.y):,} rows"
@@ -347,6 +348,8 @@ def _show_table(data: Path, table: TrainingTable, options: FitOptions) -> None:
         shown.add_row(printable(name), printable(why), printable(known), of_target)
     _add_rest(shown, "columns that are left out", len(table.left_out))
     console.print(shown)
+    if not table.has_classes and (hint := may_be_classes(table.y)):
+        console.print(hint, highlight=False)
     if table.spec.is_exact:
         console.print("No errors of the inputs were given (--x-err), so they are taken as exact.")
 

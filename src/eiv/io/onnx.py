@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from eiv.engine.mlp import MLPStack
 from eiv.extras import needs
 from eiv.inputs import MixturePrior, NormalPrior
 from eiv.io.files import write_whole
+from eiv.likelihoods import VaryingLikelihood
 from eiv.model import FittedModel
 from eiv.posteriors import (
     FAMILIES,
@@ -57,7 +58,8 @@ def export_onnx(model: FittedModel, path: str | Path) -> None:
 
     The file draws no random numbers. The noise e of zeta, the number s of the network and the noise :math:`\epsilon` of
     theta are inputs; `docs/modelfiles.md` lists them. Inputs and f are in the units of X and y. For classes the output
-    is `probabilities`, the softmax of f.
+    is `probabilities`, the softmax of f. Where noise varies there is a second one, `sigma`, the noise at zeta in units
+    of y without known errors, which stays within that of the training rows.
 
     Args:
         model: a fitted model, with the paper's network or a module of your own that is a plain chain of `Linear`,
@@ -93,11 +95,13 @@ def export_onnx(model: FittedModel, path: str | Path) -> None:
             f"eiv.io.onnx does not know how its weights are drawn. These families can be: {known}."
         )
     graph = _Graph(onnx)
-    f = _network(graph, model, _zeta(graph, model))
-    name = "f"
+    values = _network(graph, model, _zeta(graph, model))
+    outputs = {"f": _f(graph, model, values)}
     if model.names.classes is not None:
-        name, f = "probabilities", graph.add("Softmax", f, axis=-1)
-    made = graph.made(name, f, model.n_outputs)
+        outputs = {"probabilities": graph.add("Softmax", outputs["f"], axis=-1)}
+    if isinstance(model.likelihood, VaryingLikelihood):
+        outputs["sigma"] = _sigma(graph, model, model.likelihood, values)
+    made = graph.made(outputs, model.n_outputs)
     onnx.helper.set_model_props(made, {"eiv": json.dumps(_description(model), ensure_ascii=False)})
     onnx.checker.check_model(made)
     write_whole(Path(path), made.SerializeToString())
@@ -135,12 +139,12 @@ class _Graph:
     def cast(self, value: str, dtype: Any) -> str:
         return self.add("Cast", value, to=self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
-    def made(self, name: str, value: str, n_outputs: int) -> Any:
-        """The whole model, with `value` as its output `name`, `rows x n_y`."""
-        helper = self._onnx.helper
-        self._nodes.append(helper.make_node("Identity", [value], [name]))
-        output = helper.make_tensor_value_info(name, self._onnx.TensorProto.DOUBLE, ("rows", n_outputs))
-        graph = helper.make_graph(self._nodes, "eiv", self._inputs, [output], self._constants)
+    def made(self, outputs: Mapping[str, str], n_outputs: int) -> Any:
+        """The whole model, with values as its outputs by their names, `rows x n_y` each."""
+        helper, double = self._onnx.helper, self._onnx.TensorProto.DOUBLE
+        self._nodes += [helper.make_node("Identity", [value], [name]) for name, value in outputs.items()]
+        infos = [helper.make_tensor_value_info(name, double, ("rows", n_outputs)) for name in outputs]
+        graph = helper.make_graph(self._nodes, "eiv", self._inputs, infos, self._constants)
         return helper.make_model(
             graph,
             producer_name="eiv",
@@ -163,7 +167,7 @@ def _zeta(graph: _Graph, model: FittedModel) -> str:
 
 
 def _network(graph: _Graph, model: FittedModel, values: str) -> str:
-    """The output f in units of y: affine maps, leaky ReLU and masks; plus its linear change for `LinearisedLaplace`."""
+    """All outputs of the network: affine maps, leaky ReLU and masks; plus a linear change for `LinearisedLaplace`."""
     stack = model.posterior.stack
     assert isinstance(stack, MLPStack)
     layers, moves = _weights(graph, model)
@@ -180,12 +184,30 @@ def _network(graph: _Graph, model: FittedModel, values: str) -> str:
                 width = stack.dropout_layers[i].shape[0]
                 mask = graph.input(f"mask_{i + 1}", _dtype(model), f"rows_or_1_of_mask_{i + 1}", width)
                 values = graph.add("Mul", values, mask)
-    values = graph.add("Add", values, change) if change else values
-    if stack.n_outputs > model.n_outputs:
+    return graph.add("Add", values, change) if change else values
+
+
+def _f(graph: _Graph, model: FittedModel, values: str) -> str:
+    """The outputs of the network that are f, in units of y."""
+    if model.posterior.stack.n_outputs > model.n_outputs:
         own = model.likelihood.f_outputs(model.n_outputs)
         values = graph.part(values, 1, own.start or 0, own.stop)
     scaled = graph.add("Mul", graph.cast(values, np.float64), graph.constant(model.y_scaler.scale))
     return graph.add("Add", scaled, graph.constant(model.y_scaler.shift))
+
+
+def _sigma(graph: _Graph, model: FittedModel, likelihood: VaryingLikelihood, values: str) -> str:
+    r"""The noise at zeta in units of y, from the outputs of the network that are not f.
+
+    .. math:: \sigma = \sigma_y \exp \big( \min(\max(g h, \mathrm{low}), \mathrm{high}) \big)
+    """
+    scale = torch.from_numpy(np.asarray(model.y_scaler.scale)).expand(model.n_outputs)
+    limits = likelihood.limits.double().cpu().unflatten(1, (2, -1)).unbind(1)
+    state = likelihood.y_noise.double().cpu() * scale, likelihood.share.double().cpu(), *limits
+    base, share, low, high = (graph.add("Gather", graph.constant(part.numpy()), "network", axis=0) for part in state)
+    h = graph.cast(graph.part(values, 1, model.n_outputs, None), np.float64)
+    within = graph.add("Min", graph.add("Max", graph.add("Mul", share, h), low), high)
+    return graph.add("Mul", base, graph.add("Exp", within))
 
 
 def _activated(graph: _Graph, values: str, change: str, slope: float | None, dtype: Any) -> tuple[str, str]:

@@ -59,6 +59,7 @@ class Likelihood(ABC):
         has_tails: whether labels may lie far off, so that y is scaled by its interquartile range.
         splits_error: whether `split` finds the state again after training, given the epistemic uncertainty.
         has_units: whether labels are measured in a unit, so that training may standardise them; classes are not.
+        fewest_held_out: held-out rows below which noise is normal instead, since they could not show any other.
         later_state: names of the state that files of earlier versions do not hold; these have it as in `start`.
 
     Examples:
@@ -73,6 +74,7 @@ class Likelihood(ABC):
     splits_error: bool = False
     has_tails: bool = False
     has_units: bool = True
+    fewest_held_out: int = 0
     later_state: tuple[str, ...] = ()
 
     @classmethod
@@ -314,6 +316,13 @@ class Likelihood(ABC):
         """How labels scatter about f, in words for a user; empty where the noise says all there is to say.
 
         `y_scale` and `pool` are as for `labels`.
+        """
+        return ""
+
+    def objection(self, pool: Tensor | None = None) -> str:
+        """Why held-out labels do not ask for another than normal noise, in words; empty where they do.
+
+        The model is then fitted again with normal noise. `pool` is as for `std`.
         """
         return ""
 

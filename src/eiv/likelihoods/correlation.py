@@ -61,7 +61,7 @@ class JointNoise(Likelihood):
 
     """
 
-    later_state = ("correlation",)
+    later_state: tuple[str, ...] = ("correlation",)
 
     def __init__(self, correlation: Tensor | None) -> None:
         sigma = self.sigma

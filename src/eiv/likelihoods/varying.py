@@ -31,7 +31,8 @@ _WIDEST = 6.0  # log sigma is within this of the constant, a factor of 400: a ro
 _STEPS, _STRIDE, _CLOSE = 20, 0.7, 1e-4  # Newton steps of a factor of sigma, the longest of them, and the last
 _LEAST_BEND = 0.02  # one hundredth of the bend if every zeta were known, as for sigma_y
 _RANGE = (0.005, 0.995)  # quantiles of log sigma over the training rows, beyond which predictions do not go
-_CLEAR = 5.0  # nats by which labels must be more probable with the head, as for the errors of x (`x_err_factor`)
+_CLEAR = 3.0  # nats by which held-out labels must be more probable: by chance that has a probability of e^-3 at most
+_TO_BE_SEEN = 4.0  # how far noise has to grow over the range of x for the fewest held-out rows to show it
 _FLOOR = 1e-4  # the least sigma as a share of the spread of y, as for sigma_y
 
 
@@ -45,15 +46,20 @@ class VaryingLikelihood(JointNoise):
     The network has 2 n_y outputs: f, then h. The share g of the head is 0 in the first fifth of the training, so that a
     poor fit is not explained as noise, and rises to 1 in the second.
 
-    At the end the labels decide: the head is kept where all of them, learned and held out, are more probable with it
-    than with the best constant by a factor of e^5, and the held-out ones are not less probable by more than a standard
-    error; else g = 0 again, and the noise is constant. Held-out rows alone are too few to see noise that varies: with
-    60 of them the gain of a fourfold noise is about its standard error. `gain` is that of held-out labels in nats per
-    row, `describe` says what was decided.
+    At the end held-out labels decide: the head is kept where they are more probable with it than with the best constant
+    by a factor of e^3. Where noise is constant that happens with a probability of e^-3 at most, whatever the head
+    (Markov's inequality for a ratio of densities). Noise that grows from s to r s over the range of x gains
+
+    .. math:: \tfrac12 \log \frac{r^2 - 1}{2 \log r} - \tfrac12 \log r
+
+    nats per row at exact inputs, 0.15 for r = 4, so that 20 held-out rows are the fewest that can show it. With fewer,
+    or where labels do not ask for the head, the fit is made again as with normal noise (`eiv.training.choosing`), since
+    f has been learned together with the head. `gain` is that of held-out labels in nats per row, `rows` their number.
 
     It assumes that noise is normal at each true input and varies smoothly with it. It learns h with the network, and
     sigma_y by the bound, with a prior that keeps it off zero, as for Student's t. It costs little more time than
-    constant noise. It misses tails, and variation that the errors of x wash out; with few rows it keeps the constant.
+    constant noise where it is kept, and as much as two fits where it is not. It misses tails, and variation that the
+    errors of x wash out; with fewer than 100 rows noise is constant, unless more than a tenth of them are held out.
     Where networks are pooled, quantiles of labels take the noise of a row for all of its draws. The noise of several
     outputs may go together, with the same correlations everywhere (`eiv.likelihoods.correlation`).
 
@@ -62,7 +68,8 @@ class VaryingLikelihood(JointNoise):
         share: g, `S x 1`.
         typical: `S x n_y`, the root mean square of sigma_psi / sigma_y over the training rows.
         limits: `S x 2 n_y`, the lowest and the highest g h there.
-        gain: `S x 1`, of the log density per row that decides.
+        gain: `S x 1`, of the log density per held-out row.
+        rows: `S x 1`, how many held-out rows have decided.
         rule: `ByBound`.
         correlation: `S x n_y x n_y`, of the noise of several outputs; None for independent ones.
 
@@ -75,6 +82,10 @@ class VaryingLikelihood(JointNoise):
 
     is_fixed = False
     splits_error = True
+    fewest_held_out = math.ceil(
+        _CLEAR / (0.5 * math.log((_TO_BE_SEEN**2 - 1) / (2 * math.log(_TO_BE_SEEN))) - 0.5 * math.log(_TO_BE_SEEN))
+    )
+    later_state = (*JointNoise.later_state, "rows")
 
     def __init__(
         self,
@@ -83,11 +94,12 @@ class VaryingLikelihood(JointNoise):
         typical: Tensor,
         limits: Tensor,
         gain: Tensor,
+        rows: Tensor,
         rule: NoiseRule,
         correlation: Tensor | None = None,
     ) -> None:
-        self.y_noise, self.share, self.typical, self.limits, self.gain = y_noise, share, typical, limits, gain
-        self.rule, self._decided = rule, False
+        self.y_noise, self.share, self.typical, self.limits = y_noise, share, typical, limits
+        self.gain, self.rows, self.rule, self._judged = gain, rows, rule, False
         super().__init__(correlation)
 
     @classmethod
@@ -100,7 +112,7 @@ class VaryingLikelihood(JointNoise):
             )
         nothing = torch.zeros_like(y_noise[:, :1])
         limits = torch.zeros_like(y_noise).repeat(1, 2)
-        return cls(y_noise, nothing, torch.ones_like(y_noise), limits, nothing.clone(), rule)
+        return cls(y_noise, nothing, torch.ones_like(y_noise), limits, nothing.clone(), nothing.clone(), rule)
 
     @classmethod
     def width(cls, n_y: int) -> int:
@@ -110,7 +122,7 @@ class VaryingLikelihood(JointNoise):
     @property
     def state(self) -> dict[str, Tensor]:
         """All but the rule."""
-        names = ("y_noise", "share", "typical", "limits", "gain")
+        names = ("y_noise", "share", "typical", "limits", "gain", "rows")
         return {name: getattr(self, name) for name in names} | self.joint_state
 
     def with_state(self, state: dict[str, Tensor]) -> Self:
@@ -218,7 +230,7 @@ class VaryingLikelihood(JointNoise):
         streams: Streams,
         is_last: bool,
     ) -> None:
-        """Find sigma_y again, in place, and at the end decide whether the head is kept.
+        """Find sigma_y again, in place, and at the end how much held-out labels gain by the head.
 
         While the head is open sigma_y stays as it is: the level of log sigma could else wander between the two.
         """
@@ -231,12 +243,12 @@ class VaryingLikelihood(JointNoise):
         least = 0.0 if is_last else self.rule.least_share
         self.y_noise.mul_(factor.clamp_min(least))
         if is_last:
-            self._decide(seen, unseen)
+            self._judge(seen, unseen)
         self._describe(seen)
 
     def observe(self, done: float) -> None:
-        """Open the head in the second fifth of the training, until held-out labels have decided."""
-        if not self._decided:
+        """Open the head in the second fifth of the training; it stays as held-out labels have judged it."""
+        if not self._judged:
             self.share.fill_(min(max((done - _CLOSED) / (_OPEN - _CLOSED), 0.0), 1.0))
 
     @torch.no_grad()
@@ -264,14 +276,21 @@ class VaryingLikelihood(JointNoise):
         typical = y_scale * (self.y_noise * self.typical).square().mean().sqrt().item()
         return f"σ {typical:.4g}, {100 * self.share.mean().item():.0f} % varying"
 
+    def objection(self, pool: Tensor | None = None) -> str:
+        """That held-out labels do not ask for the head, pooled over the networks."""
+        nats = float(pooled((self.gain * self.rows).double(), pool))
+        if nats > _CLEAR:
+            return ""
+        return (
+            f"noise that varies changes the log density of {pooled(self.rows, pool).item():.4g} held-out labels by "
+            f"{nats:+.2g} nats, and {_CLEAR:g} are needed"
+        )
+
     def describe(self, y_scale: NDArray[np.float64], pool: Tensor | None = None) -> str:
-        """Whether noise varies, and by how much for each output."""
-        gain = float(pooled(self.gain.double(), pool))
+        """By how much noise varies for each output."""
         if not bool((self.share > 0).any()):
-            return (
-                "normal noise that is the same everywhere: noise that varies does not make labels clearly more "
-                f"probable ({gain:.2g} nats per held-out row)"
-            )
+            return "normal noise that is the same everywhere"
+        gain = float(pooled(self.gain.double(), pool))
         base = pooled(self.y_noise.double().log(), pool).cpu().numpy()
         low, high = np.exp(base + pooled(self.limits.double(), pool).cpu().numpy().reshape(2, -1)) * y_scale
         ranges = ", ".join(f"{a:.4g} to {b:.4g}" for a, b in zip(low, high, strict=True))
@@ -321,25 +340,16 @@ class VaryingLikelihood(JointNoise):
                 break
         return log_factor.exp(), (bend * rows.size).rsqrt()
 
-    def _decide(self, seen: Outputs, unseen: Outputs) -> None:
-        """Keep the head where all labels together are clearly more probable, and unseen ones not clearly less."""
+    def _judge(self, seen: Outputs, unseen: Outputs) -> None:
+        """Find how much more probable held-out labels are than with the best constant noise, nats per row."""
+        self._judged = True
+        if unseen is seen:
+            return
         constant = self.with_state(self.state | {"share": torch.zeros_like(self.share)}).copy()
         constant.y_noise.mul_(constant._factor(seen, unseen))  # noqa: SLF001
-        gain, error = self._gain(constant, unseen)
-        nats = gain * unseen.size
-        if unseen is not seen:
-            nats = nats + self._gain(constant, seen)[0] * seen.size
-        kept = (nats > _CLEAR) & (gain > -error) & (self.share > 0)
-        self._decided = True
-        self.gain.copy_(gain)
-        self.share.mul_(kept)
-        self.y_noise.copy_(torch.where(kept, self.y_noise, constant.y_noise))
-
-    def _gain(self, other: Self, rows: Outputs) -> tuple[Tensor, Tensor]:
-        """How much more probable rows are than under another likelihood, nats per row, and its error: `S x 1` each."""
-        of_rows = self._log_densities(rows) - other._log_densities(rows)
-        gain, std = (each(of_rows, rows.counts).unsqueeze(1) for each in (row_mean, row_std))
-        return gain, std / rows.size**0.5
+        gains = self._log_densities(unseen) - constant._log_densities(unseen)  # noqa: SLF001
+        self.gain.copy_(row_mean(gains, unseen.counts).unsqueeze(1))
+        self.rows.zero_().add_(unseen.size)
 
     def _log_densities(self, rows: Outputs) -> Tensor:
         """The logarithm of the density of each row: `S x rows`."""

@@ -307,7 +307,8 @@ class EiVRegressor(RegressorMixin, EiVEstimator, ArgumentsForNumbers):  # type: 
 
         check_is_fitted(self, "model_")
         labels = labels_of(y, None, self.model_.names.output_units).y
-        return float(r2_score(labels, self.predict(X, X_err=X_err), sample_weight=sample_weight))
+        weights = v.check_weights(sample_weight, len(labels), fewest=0)
+        return float(r2_score(labels, self.predict(X, X_err=X_err), sample_weight=weights))
 
     @property
     def n_outputs_(self) -> int:

@@ -385,6 +385,8 @@ def training_section(model: FittedModel) -> Section:
             f"({LARGE_GAP:g} at most is good)."
         )
     text += filter(None, [scatter_sentence(model.likelihood.describe(model.y_scaler.scale, model.pool))])
+    if model.record.likelihood_choice:
+        text.append(f"The likelihood: {model.record.likelihood_choice}.")
     return Section("training", "Training", text, [_figure("loss", draw.loss_figure(losses), "Loss over the epochs.")])
 
 

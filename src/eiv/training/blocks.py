@@ -21,13 +21,13 @@ from eiv.posteriors import WeightDraw, WeightPosterior
 class Blocks:
     """The rows of an epoch in random order, several minibatches at a time, with the random numbers they need.
 
-    An epoch has as many visits as there are rows. Each row is visited once. Rows with weights are visited in proportion
-    to these, the fraction of a visit by chance, so that the expected loss is that of the table in which each row is
-    repeated as often as its weight says.
+    An epoch visits each row once. Rows with weights are visited in proportion to these, the fraction of a visit by
+    chance, so that the expected loss is that of the table in which each row is repeated as often as its weight says. An
+    epoch has as many visits, `n_visits`, as that table has rows.
     """
 
     like: Batch  # the latest block
-    visits: Tensor  # the rows of the latest epoch in their order, S x N
+    visits: Tensor  # the rows of the latest epoch in their order, S x n_visits
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class Blocks:
         draws: ZetaDraws | None,
         batch_size: int,
         seeds: Sequence[SeedSequence],
+        n_visits: int | None = None,
     ) -> None:
         self.posterior, self.rows, self.draws, y = posterior, rows, draws, rows.y
         self._shuffle, self._zetas, self._weights = (
@@ -48,10 +49,10 @@ class Blocks:
             values_per_row += sum(value[0].numel() for value in posterior.parameters) // batch_size
         self.batch_size = batch_size
         ahead = max(batch_size, memory.RANDOM_AHEAD[y.device.type] // values_per_row)  # the same for every S
-        self.n_rows = y.shape[1]
-        whole_epochs = ahead // self.n_rows
-        self.size = self.n_rows if whole_epochs else ahead // batch_size * batch_size
-        self._ahead = whole_epochs * self.n_rows or self.size  # rows whose random numbers are drawn in one go
+        self.n_visits = n_visits or y.shape[1]
+        whole_epochs = ahead // self.n_visits
+        self.size = self.n_visits if whole_epochs else ahead // batch_size * batch_size
+        self._ahead = whole_epochs * self.n_visits or self.size  # rows whose random numbers are drawn in one go
         self._used = self._ahead
         self._noise = self._shifts = y.new_empty(0)
         self._draws: WeightDraw = {}
@@ -106,13 +107,13 @@ class Blocks:
         return known if known is None or self.rows.weights is None else take_rows(known, self.visits)
 
     def _visits(self) -> Tensor:
-        """The rows in the order in which an epoch visits them, `S x N`."""
-        order = self._shuffle.permutations(self.n_rows)
+        """The rows in the order in which an epoch visits them, `S x n_visits`."""
+        order = self._shuffle.permutations(self.rows.y.shape[1])
         if self.rows.weights is None:
             return order
-        chosen = by_weight(take_rows(self.rows.weights, order), self._shuffle.uniform(1))
+        chosen = by_weight(take_rows(self.rows.weights, order), self._shuffle.uniform(1), self.n_visits)
         visits = torch.take_along_dim(order, chosen, dim=1)
-        return torch.take_along_dim(visits, self._shuffle.permutations(self.n_rows), dim=1)  # copies lie together
+        return torch.take_along_dim(visits, self._shuffle.permutations(self.n_visits), dim=1)  # copies lie together
 
     def _fresh(self, n_rows: int) -> slice:
         """Where the random numbers for `n_rows` rows stand that have not been used."""
@@ -128,26 +129,26 @@ class Blocks:
         return slice(self._used - n_rows, self._used)
 
 
-def by_weight(weights: Tensor, shift: Tensor) -> Tensor:
-    r"""As many places as there are weights, each as often as its weight says: `S x N` (systematic sampling).
+def by_weight(weights: Tensor, shift: Tensor, n: int) -> Tensor:
+    r"""So many places, each as often as its weight says: `S x n` (systematic sampling).
 
-    .. math:: i_k = \min \Big\{ i : \sum_{j \le i} w_j > (k + u) \frac{W}{N} \Big\}, \qquad k = 0 \dots N - 1
+    .. math:: i_k = \min \Big\{ i : \sum_{j \le i} w_j > (k + u) \frac{W}{n} \Big\}, \qquad k = 0 \dots n - 1
 
-    A place comes up N w / W times on average, and never a whole time more or less often than that.
+    A place comes up n w / W times on average, and never a whole time more or less often than that.
 
     Args:
         weights: w, `S x N`.
         shift: u, `S x 1`, uniform between 0 and 1.
+        n: how many places.
 
     Returns:
-        The places in rising order, `S x N`.
+        The places in rising order, `S x n`.
 
     Examples:
-        >>> by_weight(torch.tensor([[2.0, 1.0, 1.0]]), torch.tensor([[0.3]]))
-        tensor([[0, 0, 2]])
+        >>> by_weight(torch.tensor([[2.0, 1.0, 1.0]]), torch.tensor([[0.3]]), 4)
+        tensor([[0, 0, 1, 2]])
 
     """
     ends = weights.double().cumsum(1)
-    n = weights.shape[1]
     at = (torch.arange(n, dtype=ends.dtype, device=ends.device) + shift.double()) * (ends[:, -1:] / n)
-    return torch.searchsorted(ends, at, right=True).clamp_max(n - 1)
+    return torch.searchsorted(ends, at, right=True).clamp_max(weights.shape[1] - 1)

@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 
 from eiv.engine.workers import run_tasks
 from eiv.inputs.plausible import SuspiciousErrorWarning
+from eiv.metrics import normal_crps
 from eiv.model import FittedModel
 from eiv.scaling import mean_and_spread
 from eiv.training.evidence import LeftOut
-from eiv.training.fitting import Spec, Table, Trial, fit_stack
+from eiv.training.fitting import Spec, Table, Trial, fit_stack, held_out_rows
 from eiv.training.large import suited
-from eiv.training.making import device_of
+from eiv.training.making import device_of, new_likelihood
 from eiv.training.progress import Progress, between, part_of, tell
-from eiv.training.settings import AUTO, settings_for
+from eiv.training.settings import AUTO, Settings, settings_for
 from eiv.training.sizes import check_can_learn, fit_with_sizes
 
 _MOST_ROWS = 3000  # that cosines learn from; of a larger table they are taken where they do better than layers
@@ -29,7 +30,7 @@ _MOST_EXACT = 10_000  # the same where errors are ignored: a row then has one no
 _MOST_HELD_OUT, _HELD_OUT = 1000, 0.1  # rows that a trial is decided by
 _VERY_STRONG = 5.0  # nats: evidence by Kass and Raftery, Journal of the American Statistical Association 90 (1995) 773
 _NO_FARTHER = 1.02  # times the RMSE of another network, or its CRPS, which is what the goals of docs/tables.md allow
-_CLEARLY, _SURE = 0.02, 2.0  # nats per label that ignoring errors has to gain, as intervals 2 % narrower do; sigmas
+_CLEARLY, _SURE = 0.02, 2.0  # nats per label that a likelihood has to gain, as intervals 2 % narrower do; sigmas
 _COMPARED, _FOLDS = ("normal", "student_t", "varying"), 3  # likelihoods that the data choose among, and folds
 _FEWEST_COMPARED = 60  # rows, so that 20 are held out at a time
 _SHARE_OF_FIT = 0.83  # of the time, where other factors of the errors are tried
@@ -40,18 +41,21 @@ Array = NDArray[np.float64]
 
 def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Progress = None) -> list[FittedModel]:
     """Fit models of one kind, on as many rows each, and choose what their arguments leave open."""
+    if len({table.size for table in tables}) > 1:  # with weights: other settings, and other numbers of visits
+        parts = [part_of(on_progress, i, len(specs)) for i in range(len(specs))]
+        return [fit_models([spec], [table], part)[0] for spec, table, part in zip(specs, tables, parts, strict=True)]
     tables = suited(specs[0], tables)
     if specs[0].arguments.get("likelihood") == AUTO:
         parts = [part_of(on_progress, i, len(specs)) for i in range(len(specs))]
         return [_with_best_likelihood(*each) for each in zip(specs, tables, parts, strict=True)]
     n_noisy = max(table.n_noisy for table in tables)
-    settings = settings_for(specs[0].arguments, len(tables[0].x), n_noisy)
+    settings = settings_for(specs[0].arguments, tables[0].size, n_noisy)
     if tables[0].size_prior is not None:
         check_can_learn(settings, tables[0])
         parts = [part_of(on_progress, i, len(specs)) for i in range(len(specs))]
         return [fit_with_sizes(*each) for each in zip(specs, tables, parts, strict=True)]
     if settings.network != "cosine":
-        return fit_stack(specs, tables, on_progress)
+        return _unless_labels_object(specs, tables, settings, on_progress)
     if specs[0].arguments.get("network") in (None, "auto") and len(tables[0].x) > _MOST_ROWS:
         parts = [part_of(on_progress, i, len(specs)) for i in range(len(specs))]
         found_by_trial = [_by_trial(*each) for each in zip(specs, tables, parts, strict=True)]
@@ -67,6 +71,43 @@ def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Prog
     return [model for model, _ in found]
 
 
+def _unless_labels_object(
+    specs: Sequence[Spec], tables: Sequence[Table], settings: Settings, on_progress: Progress
+) -> list[FittedModel]:
+    """Models of layers, and in place of those to whose likelihood held-out labels object, models with normal noise.
+
+    These are fitted anew, since f has been learned together with the noise.
+    """
+    started = new_likelihood(settings, torch.ones(1, tables[0].y.shape[1]))  # or an error where settings do not suit
+    fewest, held_out = started.fewest_held_out, held_out_rows(settings.held_out, len(tables[0].x))
+    if held_out < fewest:
+        words = f"it takes {fewest} held-out rows to tell another from it, and here {held_out or 'none'} are held out"
+        return _with_normal_noise(specs, tables, [words] * len(specs), on_progress)
+    if not fewest:
+        return fit_stack(specs, tables, on_progress)
+    models = fit_stack(specs, tables, part_of(on_progress, 0, 2))
+    objections = {i: words for i, model in enumerate(models) if (words := model.likelihood.objection(model.pool))}
+    if objections:
+        some, of_some = [specs[i] for i in objections], [tables[i] for i in objections]
+        plain = _with_normal_noise(some, of_some, list(objections.values()), part_of(on_progress, 1, 2))
+        models = list((dict(enumerate(models)) | dict(zip(objections, plain, strict=True))).values())
+    if on_progress is not None:
+        on_progress(1.0)
+    return models
+
+
+def _with_normal_noise(
+    specs: Sequence[Spec], tables: Sequence[Table], reasons: Sequence[str], on_progress: Progress
+) -> list[FittedModel]:
+    """Models with normal noise that say why they have it."""
+    models = fit_models([spec.given(likelihood="normal") for spec in specs], tables, on_progress)
+    words = [f"normal noise that is the same everywhere, since {reason}" for reason in reasons]
+    return [
+        replace(model, record=replace(model.record, likelihood_choice=each))
+        for model, each in zip(models, words, strict=True)
+    ]
+
+
 def _with_best_likelihood(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
     """The model with normal noise, or with that which makes labels clearly more probable, held out fold by fold.
 
@@ -80,7 +121,11 @@ def _with_best_likelihood(spec: Spec, table: Table, on_progress: Progress) -> Fi
         best = max(clear, key=lambda name: clear[name], default="normal")
         listed = ", ".join(f"{name} {gain:+.3f} ± {error:.3f}" for name, (gain, error) in gains.items())
         words = f"{best}, by the log density of held-out labels against normal noise, in nats per label: {listed}"
+        if not any(score.is_finite for score in (plain, *others)):
+            words = "normal noise, since the log density of held-out labels is not finite with any other"
     (model,) = fit_models([spec.given(likelihood=best)], [table], part_of(on_progress, 3, 4))
+    objection = model.record.likelihood_choice  # of the labels held out from all rows
+    words = f"{words}; of all rows {objection}" if objection else words
     return replace(model, record=replace(model.record, likelihood_choice=words))
 
 
@@ -95,8 +140,8 @@ def _of_folds(spec: Spec, table: Table, likelihood: str, on_progress: Progress) 
     scores = [_score(model, table.take(fold)) for model, fold in zip(models, folds, strict=True)]
     return Score(
         np.concatenate([each.log_densities for each in scores]),
+        LeftOut(*(np.concatenate(parts) for parts in zip(*(each.left_out for each in scores), strict=True))),
         float(np.sqrt(np.mean([each.rmse**2 for each in scores]))),
-        None if table.weights is None else table.weights[folds.ravel()],
     )
 
 
@@ -129,10 +174,10 @@ def _by_trial(spec: Spec, table: Table, on_progress: Progress) -> FittedModel:
     if factor and asked in (None, "auto"):
         ignoring = layers(3, 0.0)
         of_ignoring = _score(ignoring, held_out)
-        gain, error = of_ignoring.gain_over(score)
-        if gain - _SURE * error > _CLEARLY and of_ignoring.is_better(score):
-            why = f"labels of held-out rows are more probable with these {_size(0.0)}, each by {gain:.0%}"
-            _warn(_words_on_errors(why))
+        if _is_clear(score.left_out, of_ignoring.left_out) and of_ignoring.is_better(score):
+            loss = score.left_out.loss_to(of_ignoring.left_out)[0]
+            why = f"with these {_size(0.0)}, labels of held-out rows are predicted better"
+            _warn(_words_on_errors(f"{why} (a CRPS {loss:.0%} larger otherwise)"))
             return ignoring
     return best
 
@@ -141,22 +186,32 @@ class Score(NamedTuple):
     """How well a model predicts labels that it has not seen."""
 
     log_densities: Array
+    left_out: LeftOut
     rmse: float
-    weights: Array | None = None
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether every label has a density above zero."""
+        return bool(np.isfinite(self.log_densities).all())
 
     def gain_over(self, other: Score) -> tuple[float, float]:
-        """How much more probable labels are than under another model, in nats each, and the standard error of that."""
+        """How much more probable labels are than under another model, in nats each, and the standard error of that.
+
+        A model under which some label has no finite density is infinitely worse than one without such a label.
+        """
+        if not (self.is_finite and other.is_finite):
+            return {1: np.inf, 0: 0.0, -1: -np.inf}[self.is_finite - other.is_finite], 0.0
         gains = (self.log_densities - other.log_densities).reshape(len(self.log_densities), -1).mean(1)
-        mean, std = mean_and_spread(gains, self.weights)
-        size = len(gains) if self.weights is None else self.weights.sum()
-        return float(mean), float(std / size**0.5)
+        counts = self.left_out.counts
+        mean, std = mean_and_spread(gains, counts)
+        return float(mean), float(std / counts.sum() ** 0.5)
 
     def is_better(self, than: Score) -> bool:
-        """Whether labels are more probable, and their predictions no farther off.
+        """Whether the CRPS is smaller, and predictions are no farther off.
 
-        A density may rise because rare labels far off are hidden in wide intervals.
+        A few labels that are far off can decide the mean of the log density, but not that of the CRPS.
         """
-        return self.gain_over(than)[0] > 0 and self.rmse <= _NO_FARTHER * than.rmse
+        return self.left_out.loss_to(than.left_out)[0] < 0 and self.rmse <= _NO_FARTHER * than.rmse
 
 
 def _score(model: FittedModel, table: Table) -> Score:
@@ -164,9 +219,12 @@ def _score(model: FittedModel, table: Table) -> Score:
     found = model.predict(table.x, table.x_err, table.y_err, keep_draws=False)
     y, scale = table.y if model.names.has_columns else table.y[:, 0], model.y_scaler.scale
     assert found.labels is not None
-    densities = found.labels.moment_log_density(found.mean, found.std, y)
-    squares = np.square((y - found.mean) / scale).reshape(len(y), -1).mean(1)
-    return Score(densities, float(np.sqrt(np.average(squares, weights=table.weights))), table.weights)
+    with np.errstate(invalid="ignore"):  # of predictions that are not finite; `Score` says so
+        densities = found.labels.moment_log_density(found.mean, found.std, y)
+        crps = normal_crps((y - found.mean) / scale, 0.0, found.total / scale).reshape(len(y), -1).mean(1)
+        squares = np.square((y - found.mean) / scale).reshape(len(y), -1).mean(1)
+    counts = np.ones(len(y)) if table.weights is None else table.weights
+    return Score(densities, LeftOut(crps, counts), float(np.sqrt(np.average(squares, weights=counts))))
 
 
 def _borne_out(spec: Spec, table: Table, model: FittedModel) -> tuple[FittedModel, str]:
@@ -227,8 +285,13 @@ class _Said(NamedTuple):
         The evidence takes the variances of labels as known, though the labels have been used to find them. Large errors
         and a kernel of short waves can describe all labels well and predict none of them.
         """
-        loss, error = other.left_out.loss_to(self.left_out)
-        return loss - _SURE * error > _NO_FARTHER - 1
+        return _is_clear(other.left_out, self.left_out)
+
+
+def _is_clear(of_errors: LeftOut, without: LeftOut) -> bool:
+    """Whether ignoring the errors clearly gives better predictions: a CRPS smaller by 2 % and two standard errors."""
+    loss, error = of_errors.loss_to(without)
+    return loss - _SURE * error > _NO_FARTHER - 1
 
 
 def _what_labels_say(spec: Spec, table: Table, factors: Sequence[float], stated: FittedModel) -> dict[float, _Said]:

@@ -97,6 +97,11 @@ class Table:
     size_prior: SizePrior | None = None
 
     @property
+    def size(self) -> int:
+        """How many rows they count for, to a whole number."""
+        return len(self.x) if self.weights is None else round(float(self.weights.sum()))
+
+    @property
     def x_spread(self) -> Array:
         """`n_x`, the standard deviation of the readings of each feature."""
         return mean_and_spread(self._readings, self.weights)[1]
@@ -279,7 +284,7 @@ def fit_stack(
     that were found before, one for each model.
     """
     n_noisy = max(table.n_noisy for table in tables)
-    chosen = [settings_for(spec.arguments, len(table.x), n_noisy) for spec, table in zip(specs, tables, strict=True)]
+    chosen = [settings_for(spec.arguments, table.size, n_noisy) for spec, table in zip(specs, tables, strict=True)]
     _check_one_kind(chosen)
     tell(on_progress, 0.0, "distribution of the true inputs")
     priors = _fitted_priors(
@@ -310,11 +315,11 @@ def _by_draws(members: Sequence[_Member]) -> list[list[int]]:
 
 def _fit_by_steps(members: Sequence[_Member], on_progress: Progress) -> list[FittedModel]:
     """Train the networks of all members as one stack."""
-    settings, device, (n_rows, n_x) = members[0].settings, members[0].rows.y.device, members[0].table.x.shape
+    settings, device, n_x = members[0].settings, members[0].rows.y.device, members[0].table.x.shape[1]
     seeds = [seed for member in members for seed in member.seeds]
     rows = [member.rows for member in members for _ in member.seeds]
     likelihood = _likelihood(members)
-    schedule = _schedule(settings, likelihood, n_rows)
+    schedule = _schedule(settings, likelihood, members[0].table)
     stop = threading.Event()
 
     def fit_group(posterior: WeightPosterior, group: slice, report: Report | None) -> TrainingResult:
@@ -449,7 +454,7 @@ class Trial(NamedTuple):
     @classmethod
     def of(cls, spec: Spec, table: Table, near: InputPrior | None = None) -> Trial:
         """The trial of a table; a prior that is learned may begin `near` that of other errors."""
-        settings = settings_for(spec.arguments, len(table.x), table.n_noisy)
+        settings = settings_for(spec.arguments, table.size, table.n_noisy)
         taken = table.with_errors_times(settings.x_err_factor)
         learned = input_prior_of(settings.input_prior, settings.error_model)
         if type(learned) is LearnedPrior and isinstance(near, MixturePrior) and taken.x_err.any():
@@ -542,18 +547,21 @@ def _likelihood(members: Sequence[_Member]) -> Likelihood:
     return new_likelihood(members[0].settings, torch.stack(values))
 
 
-def _schedule(settings: Settings, likelihood: Likelihood, n_rows: int) -> Schedule:
+def _schedule(settings: Settings, likelihood: Likelihood, table: Table) -> Schedule:
     judges = not likelihood.is_fixed or likelihood.splits_error
     shared: dict[str, Any] = {each.name: vars(settings).get(each.name) for each in fields(Schedule)}
-    held_out = _n_held_out(settings.held_out, n_rows) if judges else 0
-    return Schedule(**(shared | {"renew_every": settings.y_noise_every, "held_out": held_out}))
+    n_rows = len(table.x)
+    held_out = held_out_rows(settings.held_out, n_rows) if judges else 0
+    # The rows that are held out differ from network to network, and so does what the others count for.
+    n_visits = None if table.weights is None else max(1, round(table.size * (1 - held_out / n_rows)))
+    return Schedule(**(shared | {"renew_every": settings.y_noise_every, "held_out": held_out, "n_visits": n_visits}))
 
 
 def _draws(settings: Settings, inputs: ZetaPosterior) -> ZetaDraws:
     return ZetaDraws.of(settings.zeta_draws, settings.n_zeta, inputs)
 
 
-def _n_held_out(share: float, n_rows: int) -> int:
+def held_out_rows(share: float, n_rows: int) -> int:
     """The rows that sigma_y is found on: enough to determine it, and not so many that the networks miss them."""
     found = min(max(round(share * n_rows), _ENOUGH_HELD_OUT), n_rows // 5, _MOST_HELD_OUT)
     return found if share and found >= _FEWEST_HELD_OUT else 0

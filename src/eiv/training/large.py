@@ -125,7 +125,7 @@ def _reads_pieces(spec: Spec, table: Table) -> bool:
     arguments = dict(spec.arguments)
     if arguments.get("likelihood") == AUTO:
         arguments["likelihood"] = "normal"
-    settings = settings_for(arguments, len(table.x), table.n_noisy)
+    settings = settings_for(arguments, table.size, table.n_noisy)
     prior = input_prior_of(settings.input_prior, settings.error_model)
     known_prior = isinstance(prior, _OURS) or (isinstance(prior, LearnedPrior) and type(prior).fit is LearnedPrior.fit)
     plain = isinstance(table.x_err, np.ndarray | LargeArray) and (table.x_err.ndim == 2 or len(table.x_err) == 1)

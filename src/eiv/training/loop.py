@@ -57,6 +57,7 @@ class Schedule:
         precision: of matrix products on a GPU: "float32" rules TF32 out.
         zeta_draws: how the zetas of a row are drawn, one of `eiv.inputs.ZETA_DRAWS`, `MOVED_ZETAS` or "auto".
         held_out: rows that training leaves out, chosen for each network, to find sigma_y with; 0 for none.
+        n_visits: of rows with weights in an epoch, as many as these rows count for; None where each row counts once.
 
     Examples:
         >>> Schedule(epochs=100, batch_size=16, learning_rate=1e-3, n_zeta=5, renew_every=40).n_zeta
@@ -73,6 +74,7 @@ class Schedule:
     zeta_draws: str = "monte_carlo"
     learning_rate_decay: float = 0.0
     held_out: int = 0
+    n_visits: int | None = None
 
     def rate_at(self, done: float) -> float:
         """The step size where a share `done` of the training lies behind."""
@@ -175,14 +177,14 @@ def _train(
     checkpoint: Checkpoint | None,
 ) -> TrainingResult:
     learned, judged = _held_apart(rows._replace(inputs=rows.inputs.for_training()), schedule.held_out, seeds)
-    y, n_rows = learned.y, learned.y.shape[1]
+    y = learned.y
     draws = None if learned.inputs.is_exact else ZetaDraws.of(schedule.zeta_draws, schedule.n_zeta, learned.inputs)
-    blocks = Blocks(posterior, learned, draws, schedule.batch_size, seeds)
+    blocks = Blocks(posterior, learned, draws, schedule.batch_size, seeds, schedule.n_visits)
     integrals = None if draws is None else draws.to_integrate(learned.inputs)
     noise_streams = Streams.of(seeds, Purpose.Y_NOISE, y.device, y.dtype)
     losses, epoch_loss = y.new_zeros(schedule.epochs, len(y)), y.new_zeros(len(y))
     posterior.begin(Streams.of(seeds, Purpose.BEGIN, y.device, y.dtype))
-    counts = Counts(n_rows, learned.size)
+    counts = Counts(blocks.n_visits, learned.size)
     step = _step(posterior, likelihood, schedule.learning_rate, counts, draws)
 
     def run_block(tensors: Sequence[Tensor]) -> None:
@@ -199,7 +201,7 @@ def _train(
         for part, block in enumerate(blocks.epoch(done), done):
             if stop is not None and stop.is_set():
                 raise InterruptedError("Training was stopped.")
-            step.set_rate(schedule.rate_at((epoch - 1 + part * blocks.size / n_rows) / schedule.epochs))
+            step.set_rate(schedule.rate_at((epoch - 1 + part * blocks.size / blocks.n_visits) / schedule.epochs))
             replay(block.tensors)
             if checkpoint is not None and checkpoint.is_due:
                 checkpoint.save(course.state(epoch, part + 1))

@@ -25,7 +25,7 @@ _ROUNDING = 1e-3  # of gradients, as a share of their length: above rounding err
 class Counts(NamedTuple):
     """How many rows an epoch visits, and how many the table counts for, which the prior of the weights is shared by.
 
-    The two differ for weighted rows: `n_rows`, `S`, is the sum of their weights.
+    For weighted rows `n_rows`, `S`, is the sum of their weights; visits are a whole number, the same for all networks.
     """
 
     n_visits: int

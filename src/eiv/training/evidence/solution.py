@@ -161,9 +161,9 @@ class LeftOut(NamedTuple):
 
     def loss_to(self, other: LeftOut) -> tuple[float, float]:
         """The share by which the score is above that of other predictions of these labels, and its standard error."""
-        mean, spread = mean_and_spread(self.crps - other.crps, self.counts)
+        mean, std = mean_and_spread(self.crps - other.crps, self.counts)
         scale = np.average(other.crps, weights=self.counts)
-        return float(mean / scale), float(spread / scale / self.counts.sum() ** 0.5)
+        return float(mean / scale), float(std / scale / self.counts.sum() ** 0.5)
 
 
 def left_out(
