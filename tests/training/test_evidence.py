@@ -460,6 +460,7 @@ def test_labels_that_are_left_out_are_predicted_as_if_by_weights_that_never_saw_
 
 
 def test_a_row_of_weight_two_is_left_out_as_the_row_twice():
+    """With its copies: where rows are repeated, waves through them are no better than others."""
     some, inputs = family(n_frequencies=6), Inputs(mixture(20))
     values, y = values_of(some), torch.randn(20, 1, generator=torch.Generator().manual_seed(12), dtype=F64)
     labels, draws, rows = Labels(y, 0 * y, 1.0 + (torch.arange(20) < 7)), some.draws(y), torch.arange(20)

@@ -201,7 +201,7 @@ def _sigma(graph: _Graph, model: FittedModel, likelihood: VaryingLikelihood, val
 
     .. math:: \sigma = \sigma_y \exp \big( \min(\max(g h, \mathrm{low}), \mathrm{high}) \big)
     """
-    scale = torch.from_numpy(np.asarray(model.y_scaler.scale)).expand(model.n_outputs)
+    scale = torch.tensor(model.y_scaler.scale).expand(model.n_outputs)  # a copy: the model is read-only
     limits = likelihood.limits.double().cpu().unflatten(1, (2, -1)).unbind(1)
     state = likelihood.y_noise.double().cpu() * scale, likelihood.share.double().cpu(), *limits
     base, share, low, high = (graph.add("Gather", graph.constant(part.numpy()), "network", axis=0) for part in state)

@@ -19,6 +19,7 @@ from eiv.training.evidence.features import Draws, Family, Inputs, Values
 
 _STEPS, _HALVINGS = 6, 6
 _MOST_LEVERAGE = 1 - 1e-9  # of a label for its own prediction: less than one but for rounding
+_SAME_PLACE = 1e-8  # standard deviations between the means of zeta in rows that are the same
 _ENOUGH = 1e-3  # gain of a step, in roots of the number of rows, below which no other is taken
 
 
@@ -173,12 +174,14 @@ def left_out(
 
     .. math::
         y_i - \hat y_{-i} = \frac{y_i - \mu_i^T \hat w}{1 - h_i}, \qquad
-        \mathrm{Var}_{-i}\, y_i = \frac{n_i}{1 - h_i}, \qquad h_i = \frac{\mu_i^T C \mu_i}{n_i}
+        \mathrm{Var}_{-i}\, y_i = n_i + \frac{\mu_i^T C \mu_i}{1 - h_i}, \qquad
+        h_i = c_i \frac{\mu_i^T C \mu_i}{n_i}
 
     Exact at exact inputs, kernel and sigma_y being those from all labels. With errors of x the variances n_i stay those
-    of all labels, too. A row of weight c stands for c rows, of which one is left out at a time.
+    of all labels, too. A row is left out with its copies: c is the sum of their weights. Otherwise waves that pass
+    through the copies would predict it.
     """
-    scores = torch.zeros_like(labels.y)
+    scores, copies = torch.zeros_like(labels.y), _copies(inputs, labels)
     roots = torch.linalg.cholesky(solution.inverse_covariance)
     for block in _RowFeatures(family, values, draws, inputs):
         rows, means = block.rows, block.means
@@ -186,11 +189,17 @@ def left_out(
             variance = values.log_noise[j].exp().square() + labels.known[rows, j]
             variance = variance + block.variance(w)[0] + block.spare(root)
             of_weights = torch.linalg.solve_triangular(root, means.T, upper=False).square().sum(0)
-            left = 1 - (of_weights / variance).clamp_max(_MOST_LEVERAGE)
-            gaps = (labels.y[rows, j] - means @ w) / left
-            found = normal_crps(gaps.cpu().numpy(), 0.0, (variance / left).sqrt().cpu().numpy())
-            scores[rows, j] = torch.from_numpy(found).to(scores)
+            left = 1 - (copies[rows] * of_weights / variance).clamp_max(_MOST_LEVERAGE)
+            gaps, std = (labels.y[rows, j] - means @ w) / left, (variance + of_weights / left).sqrt()
+            scores[rows, j] = torch.from_numpy(normal_crps(gaps.cpu().numpy(), 0.0, std.cpu().numpy())).to(scores)
     return LeftOut(scores.mean(1).cpu().numpy(), labels.weights.cpu().numpy())
+
+
+def _copies(inputs: Inputs, labels: Labels) -> Tensor:
+    """For each row the sum of the weights of all rows that are the same, `rows`."""
+    places = (inputs.centres / _SAME_PLACE).round()  # a row's place in its table moves them by rounding errors
+    _, groups = torch.cat([labels.y, labels.known, places], dim=1).unique(dim=0, return_inverse=True)
+    return torch.zeros_like(labels.weights).index_add(0, groups, labels.weights)[groups]
 
 
 class _Block(NamedTuple):
