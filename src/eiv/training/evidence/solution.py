@@ -136,16 +136,32 @@ def log_density(
               \sigma_y^2 + y_{err}^2 + \hat w^T \Sigma_i \hat w + \mathrm{tr}\, \Sigma_i C + \mu_i^T C \mu_i\big)
     """
     found = torch.zeros_like(labels.y[:, 0])
+    for at in _predictions(_RowFeatures(family, values, draws, inputs), labels, solution):
+        variance = at.noise + at.of_weights
+        found[at.rows] -= 0.5 * (at.residuals.square() / variance + (2 * math.pi * variance).log())
+    return found
+
+
+class _Prediction(NamedTuple):
+    """How an output differs from its mean in some rows, its variance for known weights, and what these leave open."""
+
+    rows: Tensor
+    output: int
+    residuals: Tensor
+    noise: Tensor
+    of_weights: Tensor
+
+
+def _predictions(features: _RowFeatures, labels: Labels, solution: Solution) -> Iterator[_Prediction]:
+    """Predictions of the labels of all rows, block by block and output by output."""
     roots = torch.linalg.cholesky(solution.inverse_covariance)
-    for block in _RowFeatures(family, values, draws, inputs):
+    for block in features:
         rows, means = block.rows, block.means
         for j, (w, root) in enumerate(zip(solution.weights, roots, strict=True)):
-            variance = values.log_noise[j].exp().square() + labels.known[rows, j]
-            variance = variance + block.variance(w)[0] + block.spare(root)
-            variance = variance + torch.linalg.solve_triangular(root, means.T, upper=False).square().sum(0)
-            residuals = labels.y[rows, j] - means @ w
-            found[rows] -= 0.5 * (residuals.square() / variance + (2 * math.pi * variance).log())
-    return found
+            noise = features.values.log_noise[j].exp().square() + labels.known[rows, j]
+            noise = noise + block.variance(w)[0] + block.spare(root)
+            of_weights = torch.linalg.solve_triangular(root, means.T, upper=False).square().sum(0)
+            yield _Prediction(rows, j, labels.y[rows, j] - means @ w, noise, of_weights)
 
 
 class LeftOut(NamedTuple):
@@ -182,16 +198,12 @@ def left_out(
     through the copies would predict it.
     """
     scores, copies = torch.zeros_like(labels.y), _copies(inputs, labels)
-    roots = torch.linalg.cholesky(solution.inverse_covariance)
-    for block in _RowFeatures(family, values, draws, inputs):
-        rows, means = block.rows, block.means
-        for j, (w, root) in enumerate(zip(solution.weights, roots, strict=True)):
-            variance = values.log_noise[j].exp().square() + labels.known[rows, j]
-            variance = variance + block.variance(w)[0] + block.spare(root)
-            of_weights = torch.linalg.solve_triangular(root, means.T, upper=False).square().sum(0)
-            left = 1 - (copies[rows] * of_weights / variance).clamp_max(_MOST_LEVERAGE)
-            gaps, std = (labels.y[rows, j] - means @ w) / left, (variance + of_weights / left).sqrt()
-            scores[rows, j] = torch.from_numpy(normal_crps(gaps.cpu().numpy(), 0.0, std.cpu().numpy())).to(scores)
+    for at in _predictions(_RowFeatures(family, values, draws, inputs), labels, solution):
+        left = 1 - (copies[at.rows] * at.of_weights / at.noise).clamp_max(_MOST_LEVERAGE)
+        gaps, std = at.residuals / left, (at.noise + at.of_weights / left).sqrt()
+        scores[at.rows, at.output] = torch.from_numpy(normal_crps(gaps.cpu().numpy(), 0.0, std.cpu().numpy())).to(
+            scores
+        )
     return LeftOut(scores.mean(1).cpu().numpy(), labels.weights.cpu().numpy())
 
 
