@@ -53,7 +53,7 @@ class DirectionTest:
     matrix with the same largest eigenvalue of :math:`E (S - I)^2`, and the least of those of single directions,
 
     .. math::
-        \frac n\nu = \max \Big\{ \frac{1}{m + 1} \Big\| \frac1N \sum_i (\operatorname{tr} B_i) B_i + B_i^2 \Big\|, \;
+        \frac n\nu = \max \Big\{ \frac{1}{m + 1} \Big\| \frac1N \sum_i (\mathrm{tr} B_i) B_i + B_i^2 \Big\|, \;
         \max_u \frac1N \sum_i (u^T B_i u)^2 \Big\}
 
     over the eigenvectors u of the first matrix.
