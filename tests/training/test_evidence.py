@@ -459,18 +459,30 @@ def test_labels_that_are_left_out_are_predicted_as_if_by_weights_that_never_saw_
         assert found.crps[i] == pytest.approx(normal_crps(y[i], solution.weights @ means, std).mean(), rel=1e-9)
 
 
-def test_a_row_of_weight_two_is_left_out_as_the_row_twice():
-    """With its copies: where rows are repeated, waves through them are no better than others."""
-    some, inputs = family(n_frequencies=6), Inputs(mixture(20))
+def test_a_row_is_left_out_with_its_weight():
+    """As if by weights that have seen none of its copies."""
+    some, inputs = family(n_frequencies=6), exact(20)
     values, y = values_of(some), torch.randn(20, 1, generator=torch.Generator().manual_seed(12), dtype=F64)
-    labels, draws, rows = Labels(y, 0 * y, 1.0 + (torch.arange(20) < 7)), some.draws(y), torch.arange(20)
-    twice = torch.cat([rows, rows[:7]])
-    repeated, again = Labels(y[twice], 0 * y[twice]), inputs.take(twice)
-    weighted = left_out(some, values, draws, inputs, labels, solve(some, values, draws, inputs, labels))
-    expected = left_out(some, values, draws, again, repeated, solve(some, values, draws, again, repeated))
-    np.testing.assert_allclose(weighted.crps[twice], expected.crps, rtol=1e-5)  # differences at nodes are in float32
-    others = LeftOut(weighted.crps**2, weighted.counts), LeftOut(expected.crps**2, expected.counts)
-    assert weighted.loss_to(others[0]) == pytest.approx(expected.loss_to(others[1]), rel=1e-4)
+    labels, draws = Labels(y, 0 * y, 1.0 + (torch.arange(20) < 7)), some.draws(y)
+    found = left_out(some, values, draws, inputs, labels, solve(some, values, draws, inputs, labels))
+    others, one = torch.arange(1, 20), torch.tensor([0])
+    solution = solve(some, values, draws, inputs.take(others), labels.take(others))
+    means = some.means(inputs.take(one), values, draws)[0]
+    variance = (2 * values.log_noise).exp() + torch.linalg.inv(solution.inverse_covariance) @ means @ means
+    assert found.crps[0] == pytest.approx(normal_crps(y[0], solution.weights @ means, variance.sqrt()).item(), rel=1e-9)
+    halved = LeftOut(found.crps / 2, found.counts)
+    assert found.loss_to(halved)[0] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_copies_of_rows_do_not_speak_against_the_errors(seed):
+    """Rows drawn with replacement: labels of copies have the same scatter, as if a curve passed through them."""
+    X, y, _, _ = table(80, 2, y_noise=0.05, x_err=0.5, seed=seed)
+    rows = np.random.default_rng(seed).integers(0, 80, 160)
+    model = EiVRegressor(0.5, **COSINE).fit(X[rows], y[rows])
+    assert model.x_err_factor_ == 1
+    counts = np.bincount(rows, minlength=80)
+    assert EiVRegressor(0.5, **COSINE).fit(X, y, sample_weight=counts).x_err_factor_ == 1
 
 
 @pytest.mark.parametrize(("better", "scatter", "factor"), [(0.2, 0.1, 0.0), (0.2, 2.0, 1.0), (0.01, 0.01, 1.0)])

@@ -232,10 +232,12 @@ def _borne_out(spec: Spec, table: Table, model: FittedModel) -> tuple[FittedMode
     record, taken = model.record, model.settings.x_err_factor
     if record.evidence is None or record.left_out is None or not table.n_noisy or not taken:
         return model, ""
-    stated = _Said(record.evidence, record.left_out)
-    found = _what_labels_say(spec, table, _FACTORS, model)
+    stated, once = _Said(record.evidence, record.left_out), table.once()
+    if once is not table:  # copies of a label would be taken for a curve that passes through them, without scatter
+        stated = _what_labels_say(spec, once, (taken,), model)[taken]
+    found = _what_labels_say(spec, once, _FACTORS, model)
     if max(each.evidence for each in found.values()) - stated.evidence >= _VERY_STRONG:
-        found |= _what_labels_say(spec, table, _BETWEEN, model)
+        found |= _what_labels_say(spec, once, _BETWEEN, model)
         taken = max(found, key=lambda factor: found[factor].evidence)
     of_taken = found.get(taken, stated)
     if found[0.0].predicts_better_than(of_taken):

@@ -167,6 +167,13 @@ class Table:
         y_err, weights = (None if part is None else part[rows] for part in (self.y_err, self.weights))
         return replace(self, x=self.x[rows], x_err=x_err, y=self.y[rows], y_err=y_err, weights=weights)
 
+    def once(self) -> Table:
+        """Each row once: without weights, and without rows whose readings and labels are those of another."""
+        _, first = np.unique(np.hstack([self._readings, self.y]), axis=0, return_index=True)
+        if len(first) == len(self.x):
+            return self if self.weights is None else replace(self, weights=None)
+        return replace(self.take(np.sort(first)), weights=None)
+
 
 @dataclass(frozen=True)
 class Spec:

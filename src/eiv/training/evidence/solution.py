@@ -19,7 +19,6 @@ from eiv.training.evidence.features import Draws, Family, Inputs, Values
 
 _STEPS, _HALVINGS = 6, 6
 _MOST_LEVERAGE = 1 - 1e-9  # of a label for its own prediction: less than one but for rounding
-_SAME_PLACE = 1e-8  # standard deviations between the means of zeta in rows that are the same
 _ENOUGH = 1e-3  # gain of a step, in roots of the number of rows, below which no other is taken
 
 
@@ -136,32 +135,16 @@ def log_density(
               \sigma_y^2 + y_{err}^2 + \hat w^T \Sigma_i \hat w + \mathrm{tr}\, \Sigma_i C + \mu_i^T C \mu_i\big)
     """
     found = torch.zeros_like(labels.y[:, 0])
-    for at in _predictions(_RowFeatures(family, values, draws, inputs), labels, solution):
-        variance = at.noise + at.of_weights
-        found[at.rows] -= 0.5 * (at.residuals.square() / variance + (2 * math.pi * variance).log())
-    return found
-
-
-class _Prediction(NamedTuple):
-    """How an output differs from its mean in some rows, its variance for known weights, and what these leave open."""
-
-    rows: Tensor
-    output: int
-    residuals: Tensor
-    noise: Tensor
-    of_weights: Tensor
-
-
-def _predictions(features: _RowFeatures, labels: Labels, solution: Solution) -> Iterator[_Prediction]:
-    """Predictions of the labels of all rows, block by block and output by output."""
     roots = torch.linalg.cholesky(solution.inverse_covariance)
-    for block in features:
+    for block in _RowFeatures(family, values, draws, inputs):
         rows, means = block.rows, block.means
         for j, (w, root) in enumerate(zip(solution.weights, roots, strict=True)):
-            noise = features.values.log_noise[j].exp().square() + labels.known[rows, j]
-            noise = noise + block.variance(w)[0] + block.spare(root)
-            of_weights = torch.linalg.solve_triangular(root, means.T, upper=False).square().sum(0)
-            yield _Prediction(rows, j, labels.y[rows, j] - means @ w, noise, of_weights)
+            variance = values.log_noise[j].exp().square() + labels.known[rows, j]
+            variance = variance + block.variance(w)[0] + block.spare(root)
+            variance = variance + torch.linalg.solve_triangular(root, means.T, upper=False).square().sum(0)
+            residuals = labels.y[rows, j] - means @ w
+            found[rows] -= 0.5 * (residuals.square() / variance + (2 * math.pi * variance).log())
+    return found
 
 
 class LeftOut(NamedTuple):
@@ -189,29 +172,26 @@ def left_out(
     r"""Predictions of each label by weights that have not seen it, without finding them anew.
 
     .. math::
-        y_i - \hat y_{-i} = \frac{y_i - \mu_i^T \hat w}{1 - h_i}, \qquad
+        y_i - \hat y_{-i} = \frac{y_i - \mu_i^T w}{1 - h_i}, \qquad
         \mathrm{Var}_{-i}\, y_i = n_i + \frac{\mu_i^T C \mu_i}{1 - h_i}, \qquad
         h_i = c_i \frac{\mu_i^T C \mu_i}{n_i}
 
-    Exact at exact inputs, kernel and sigma_y being those from all labels. With errors of x the variances n_i stay those
-    of all labels, too. A row is left out with its copies: c is the sum of their weights. Otherwise waves that pass
-    through the copies would predict it.
+    The weights are those for which the variances n_i of the labels are known; C is their covariance. With kernel,
+    sigma_y and these variances from all labels, that is exact. A row of weight c is left out as a whole.
     """
-    scores, copies = torch.zeros_like(labels.y), _copies(inputs, labels)
-    for at in _predictions(_RowFeatures(family, values, draws, inputs), labels, solution):
-        left = 1 - (copies[at.rows] * at.of_weights / at.noise).clamp_max(_MOST_LEVERAGE)
-        gaps, std = at.residuals / left, (at.noise + at.of_weights / left).sqrt()
-        scores[at.rows, at.output] = torch.from_numpy(normal_crps(gaps.cpu().numpy(), 0.0, std.cpu().numpy())).to(
-            scores
-        )
+    scores = torch.zeros_like(labels.y)
+    means = family.means(inputs, values, draws)
+    one = torch.eye(means.shape[1], dtype=means.dtype, device=means.device)
+    noises = (2 * values.log_noise).exp() + labels.known + solution.of_inputs + solution.spare
+    for j, (y, noise) in enumerate(zip(labels.y.T, noises.T, strict=True)):
+        scaled = means * (labels.weights / noise).unsqueeze(1)
+        root = torch.linalg.cholesky(one.addmm(scaled.T, means))
+        w = torch.cholesky_solve((scaled.T @ y).unsqueeze(1), root).squeeze(1)
+        of_weights = torch.linalg.solve_triangular(root, means.T, upper=False).square().sum(0)
+        left = 1 - (labels.weights * of_weights / noise).clamp_max(_MOST_LEVERAGE)
+        gaps, std = (y - means @ w) / left, (noise + of_weights / left).sqrt()
+        scores[:, j] = torch.from_numpy(normal_crps(gaps.cpu().numpy(), 0.0, std.cpu().numpy())).to(scores)
     return LeftOut(scores.mean(1).cpu().numpy(), labels.weights.cpu().numpy())
-
-
-def _copies(inputs: Inputs, labels: Labels) -> Tensor:
-    """For each row the sum of the weights of all rows that are the same, `rows`."""
-    places = (inputs.centres / _SAME_PLACE).round()  # a row's place in its table moves them by rounding errors
-    _, groups = torch.cat([labels.y, labels.known, places], dim=1).unique(dim=0, return_inverse=True)
-    return torch.zeros_like(labels.weights).index_add(0, groups, labels.weights)[groups]
 
 
 class _Block(NamedTuple):
