@@ -130,7 +130,7 @@ class EiVClassifier(ClassifierMixin, EiVEstimator):  # type: ignore[misc]
 
         Raises:
             ValueError: where an argument is wrong, labels are missing, numbers with decimals or of one class only, or
-                an error is beyond the spread of its column or of several.
+                an error is beyond the spread of its column.
 
         Warns:
             SuspiciousErrorWarning: where an error may be right but hardly is; see `eiv.inputs.plausible`.

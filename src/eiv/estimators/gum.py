@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from eiv.estimators.base import named
+from eiv.estimators.base import masked_readings, named
 from eiv.estimators.carried import inputs_at_predict
 from eiv.inputs.mixed import Errors
 from eiv.io.dsi import dsi_unit
@@ -110,7 +110,8 @@ def _rows(model: FittedModel, X: Any, X_err: Any) -> tuple[Array, Errors]:
     expected, columns = model.names.columns, model.names.error_columns
     n_columns = model.n_features if columns is None else len(columns.columns)
     check_same_labels(X, X_err=X_err)
-    X, X_err = inputs_at_predict(X, X_err, model.names, n_columns)
+    masked = masked_readings(model.settings.missing)
+    X, X_err = inputs_at_predict(X, X_err, model.names, n_columns, masked=masked)
     check_numeric("X", X)
     if expected is not None and hasattr(X, "columns") and list(map(str, X.columns)) != list(expected):
         raise ValueError(f"X must have the columns {', '.join(expected)}, got {', '.join(map(str, X.columns))}.")

@@ -191,7 +191,7 @@ def _connected(address: str) -> Any:
     """A client of the scheduler at an address, when it has workers; else a ConnectionError."""
     from distributed import Client  # noqa: PLC0415  (slow to import)
 
-    why = f"no scheduler answered within {_PATIENCE} s"
+    why, client = f"no scheduler answered within {_PATIENCE} s", None
     try:
         client = Client(address, set_as_default=True, timeout=_PATIENCE)
         why = f"the scheduler has had no workers for {_PATIENCE} s"
@@ -199,6 +199,8 @@ def _connected(address: str) -> Any:
     except (OSError, ValueError) as error:  # ValueError: no address
         if isinstance(error, ValueError):
             why = str(error).rstrip(".")
+        if client is not None:
+            client.close()
         raise ConnectionError(
             f"DASK_SCHEDULER_ADDRESS={address}: {why}. Start one there with `dask scheduler` and `dask worker`, or "
             "unset DASK_SCHEDULER_ADDRESS for workers on this machine."

@@ -132,7 +132,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator, ArgumentsForNumbers):  # type: 
             The fitted model.
 
         Raises:
-            ValueError: where an argument is wrong, or an error is beyond the spread of its column or of several.
+            ValueError: where an argument is wrong, or an error is beyond the spread of its column.
 
         Warns:
             SuspiciousErrorWarning: where an error may be right but hardly is; see `eiv.inputs.plausible`.

@@ -283,7 +283,7 @@ def sensitivity(
         [('all', 1.0, 'as stated'), ('all', 0.5, 'as stated'), ('all', 1.0, 'rectangular')]
 
     """
-    _check_factors(factors)
+    factors = _checked_factors(factors)
     fitted, table = table_for(model, X, y, X_err, y_err)
     if len(table.x) * _HELD_OUT < _FEWEST:
         raise ValueError(f"X must have {round(_FEWEST / _HELD_OUT)} rows at least, got {len(table.x)}.")
@@ -323,17 +323,19 @@ class _Judged:
     covered: float
 
 
-def _check_factors(factors: Any) -> None:
-    if isinstance(factors, str) or not np.iterable(factors) or not list(factors):
+def _checked_factors(factors: Any) -> list[Any]:
+    found: list[Any] = [] if isinstance(factors, str) or not np.iterable(factors) else list(factors)
+    if not found:
         raise ValueError(
             f"factors must be a list of numbers of at least 0, or of laws, such as [0.5, 2, 'rectangular'], got "
             f"{factors!r}."
         )
-    for factor in factors:
+    for factor in found:
         if isinstance(factor, str):
             v.check_option("factors", factor, _LAWS)
         else:
             v.check("factors", factor, v.real(0))
+    return found
 
 
 def table_for(model: EiVRegressor | FittedModel, X: Any, y: Any, X_err: Any, y_err: Any) -> tuple[FittedModel, Table]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 _SMALL, _LARGE = 0.02, 0.2  # shares of the variance of a new label
@@ -24,8 +23,11 @@ def verdict(scores: Mapping[str, float], where: str, exact: bool) -> str:
 
 
 def coverage_verdict(inside: float, n_rows: int) -> str:
-    """Words for the share of labels inside their 95 % intervals: right within two standard deviations, or not."""
-    if abs(inside - 0.95) <= 2 * math.sqrt(0.95 * 0.05 / n_rows):
+    """Words for the share of labels inside their 95 % intervals: among the likely 95 % of a binomial number, or not."""
+    from scipy.stats import binom  # noqa: PLC0415  (slow to import)
+
+    low, high = binom.interval(0.95, n_rows, 0.95)
+    if low <= round(inside * n_rows) <= high:
         return "as it should be, within chance"
     return "too few, so the intervals are too narrow" if inside < 0.95 else "too many, so the intervals are too wide"
 

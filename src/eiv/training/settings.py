@@ -138,8 +138,8 @@ class Settings:
     x_err_factor: float = of_recipe(
         v.either(v.option("auto"), v.real(0)),
         "what the stated errors of X are multiplied by, in the fit and in predictions: a number, 0 to ignore them, or "
-        '"auto" (the default). That is 1; with network="cosine" it is 0.5, 0.25 or 0, with a warning, where such a '
-        "factor makes the labels more probable by e^5.",
+        '"auto" (the default). That is 1; with a warning it is 0.5, 0.25 or 0 where cosines make the labels more '
+        "probable by e^5 with such a factor, and 0 where left-out labels are clearly predicted better without errors.",
         paper=1.0,
         default="auto",
     )
