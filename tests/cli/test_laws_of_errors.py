@@ -165,6 +165,35 @@ def test_missing_readings_are_integrated_over(folder, run):
     assert "column 'length' holds a missing or infinite value" in " ".join(err.split())
 
 
+def test_a_missing_reading_needs_no_error(folder, run):
+    table = rows()
+    table["length_err"] = 0.1
+    table.loc[[3, 7], ["length", "length_err"]] = np.nan
+    table.to_csv("h.csv", index=False)
+    fit = (
+        "fit",
+        "h.csv",
+        *COLUMNS,
+        "--x-err",
+        "length=length_err",
+        *SMALL,
+        "--set",
+        "missing=integrate",
+        "-o",
+        "m.eiv",
+    )
+    status, out, _ = run(*fit)
+    assert status == 0
+    assert "80 learned from" in out
+    assert run("predict", "m.eiv", "h.csv", "-o", "p.csv")[0] == 0
+    assert pd.read_csv("p.csv")["mean"].notna().all()
+    table.loc[5, "length_err"] = np.nan
+    table.to_csv("h.csv", index=False)
+    status, _, err = run(*fit, "--force")
+    assert status == 2
+    assert "1 of 80 rows hold missing or infinite values (column 'length_err': 1 missing" in " ".join(err.split())
+
+
 @pytest.mark.parametrize("errors", [(), ("--x-err", "temp=0.1")])
 def test_missing_readings_of_exact_columns_have_true_values(folder, run, errors):
     table = rows()

@@ -199,6 +199,22 @@ def test_readings_below_a_limit_lie_between_it_and_zero(table):
         model.predict(pd.DataFrame({"a": [np.nan, np.nan], "b": [3.0, 3.0]}), X_err=[law, 0.1])
 
 
+def test_a_missing_reading_needs_no_error(table):
+    """An error that is missing with its reading is as good as any, by row and as a column; alone it is refused."""
+    X, y = table
+    X, errors, settings = X.copy(), pd.DataFrame(0.2, X.index, ["a", "b"]), QUICK | {"missing": "integrate"}
+    X.loc[X.index[[3, 9]], "b"] = np.nan
+    open_errors = errors.where(X.notna())
+    found = [EiVRegressor(**settings).fit(X, y, X_err=each).predict(X, X_err=each) for each in (errors, open_errors)]
+    np.testing.assert_array_equal(*found)
+    columns = {"a": "a_err", "b": "b_err"}
+    wide = X.join(open_errors.add_suffix("_err"))
+    np.testing.assert_allclose(EiVRegressor(columns, **settings).fit(wide, y).predict(wide), found[0], rtol=1e-6)
+    open_errors.iloc[0, 0] = np.nan
+    with pytest.raises(ValueError, match="X_err must be finite"):
+        EiVRegressor(**settings).fit(X, y, X_err=open_errors)
+
+
 def test_missing_readings_are_integrated_over_the_prior_given_the_others(table):
     X, y = table
     gaps = X.mask(np.random.default_rng(1).random(X.shape) < 0.1)

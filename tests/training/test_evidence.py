@@ -485,6 +485,21 @@ def test_copies_of_rows_do_not_speak_against_the_errors(seed):
     assert EiVRegressor(0.5, **COSINE).fit(X, y, sample_weight=counts).x_err_factor_ == 1
 
 
+def test_rows_are_copies_where_they_agree_more_often_than_by_chance():
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(60, 2)), random.normal(size=(60, 1))
+    errors = np.full((1, 2), 0.1)
+    assert Table(x, errors, y).once().x is x
+    twice = np.repeat(np.arange(60), 2)
+    copies = Table(x[twice], errors, y[twice], weights=np.ones(120)).once()
+    np.testing.assert_array_equal(copies.x, x)
+    assert copies.weights is None
+    others = np.tile([[0.1], [0.2]], (60, 2))  # the same reading by two instruments is two rows
+    assert len(Table(x[twice], others, y[twice]).once().x) == 120
+    rounded = Table(x[:, :1].round(), errors[:, :1], (2 * x[:, :1]).round())
+    assert len(rounded.once().x) == 60
+
+
 @pytest.mark.parametrize(("better", "scatter", "factor"), [(0.2, 0.1, 0.0), (0.2, 2.0, 1.0), (0.01, 0.01, 1.0)])
 def test_errors_are_ignored_where_labels_left_out_are_predicted_better_without(better, scatter, factor, monkeypatch):
     """Clearly, and by more than 2 %. The evidence speaks for the errors as stated."""

@@ -106,7 +106,8 @@ class TrainingTable:
         weights = {} if options.weights is None else {options.weights: rows.numbers(options.weights)}
         integrates = options.settings.get("missing") == "integrate"
         seen = {name: as_gaps(cells, integrates) for name, cells in readings.items()}
-        used = seen | {target: known} | {name: rows.numbers(name) for name in columns} | weights
+        of_target = {name: rows.numbers(name) for name in columns if name not in spec.columns}
+        used = seen | {target: known} | spec.gaps(rows) | of_target | weights
         good, missing = usable(used), Missing.of(used)
         missing.check(source, options.drop_missing, _advice(missing, features))
         counts = _weights(source, options, weights, good)

@@ -191,7 +191,8 @@ class ModelTable:
         from eiv.cli.limits import as_gaps  # noqa: PLC0415
 
         features = {name: as_gaps(rows.readings(name), self.integrates) for name in self.features}
-        return features | {name: rows.numbers(name) for name in self.columns if name not in features}
+        errors = {} if self.spec is None else self.spec.gaps(rows)
+        return errors | features | {name: rows.numbers(name) for name in self.columns if name not in errors | features}
 
     def sample(self, drop_missing: bool) -> Sample:
         """TableRows of the table, every k-th of them where there are too many, read a piece at a time."""

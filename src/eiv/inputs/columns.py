@@ -96,9 +96,10 @@ class ErrorColumns:
         for feature in self.features:
             error = self.errors.get(feature, 0.0)
             columns = self._named_by(error) if isinstance(error, str) else ()
-            for column in columns:
-                _check_errors(feature, column, table[:, place[column]])
-            held = tuple(table[:, place[column]] for column in columns)
+            missing = np.isnan(table[:, place[feature]])  # what is missing need not have an error
+            held = tuple(np.where(missing, 0.0, table[:, place[column]]) for column in columns)
+            for column, values in zip(columns, held, strict=True):
+                _check_errors(feature, column, values)
             entries[feature] = error if not held else held[0] if len(held) == 1 else held
         return features, entries
 

@@ -79,7 +79,7 @@ class Readings(NamedTuple):
         if isinstance(given, RelativeError):
             return cls(x, given.of(spread, feature_names))
         if not states_laws(given):
-            named = named_errors(name, given, feature_names)
+            named = _of_readings(named_errors(name, given, feature_names), x)
             return cls(x, check_x_err(name, named, x.shape[1], len(x) if by_row else None))
         laws = laws_of(name, given, spread, feature_names)
         shared = all(law.is_shared for law in laws)
@@ -259,6 +259,13 @@ def _stated_law(stated: Stated, spread: float) -> ErrorLaw:
     if stated.kind == "spread":
         return NormalLaw(stated.share * spread)
     return NormalLaw(stated.number, stated.share, stated.k)
+
+
+def _of_readings(errors: Any, x: Array) -> Any:
+    """Errors, zero where one is missing together with its reading."""
+    if np.shape(errors) != x.shape or np.asarray(errors).dtype.kind != "f":
+        return errors
+    return np.where(np.isnan(x) & np.isnan(errors), 0.0, errors)
 
 
 def _spread(x: Array) -> Array:

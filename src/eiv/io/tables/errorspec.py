@@ -136,7 +136,7 @@ class ErrorTerm:
         if self.kind == "columns":
             assert self.column is not None
             assert self.plus is not None
-            return self._column(rows, self.column)[chosen], self._column(rows, self.plus)[chosen]
+            return self._column(rows, self.column, feature)[chosen], self._column(rows, self.plus, feature)[chosen]
         values = self.values(rows, feature)
         return values[chosen] if isinstance(values, np.ndarray) else values
 
@@ -149,11 +149,11 @@ class ErrorTerm:
         if self.kind == "reading":
             return self.number * np.abs(rows.numbers(feature))
         assert self.column is not None
-        return self._column(rows, self.column)
+        return self._column(rows, self.column, feature)
 
     @staticmethod
-    def _column(rows: TableRows, column: str) -> Array:
-        errors = rows.numbers(column)
+    def _column(rows: TableRows, column: str, feature: str) -> Array:
+        errors = np.where(rows.readings(feature).missing, 0.0, rows.numbers(column))
         negative = np.flatnonzero(errors < 0)
         if len(negative):
             such = "1 such row" if len(negative) == 1 else f"{len(negative)} such rows"
@@ -253,6 +253,14 @@ class ErrorSpec:
     def columns(self) -> tuple[str, ...]:
         """The columns that hold errors."""
         return tuple(dict.fromkeys(column for term in self.terms.values() for column in term.columns))
+
+    def gaps(self, rows: TableRows) -> dict[str, Array]:
+        """The columns that hold errors as numbers, zero where the readings that they belong to are all missing."""
+        needed = {column: np.zeros(len(rows), dtype=bool) for column in self.columns}
+        for name, term in self.terms.items():
+            for column in term.columns:
+                needed[column] |= ~rows.readings(name).missing
+        return {column: np.where(of_rows, rows.numbers(column), 0.0) for column, of_rows in needed.items()}
 
     @property
     def is_constant(self) -> bool:

@@ -88,6 +88,11 @@ class CellsOfReadings(NamedTuple):
         """Which cells hold a limit, `rows`."""
         return np.asarray(np.isfinite(self.below) | np.isfinite(self.above))
 
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Which cells hold neither a number nor a limit, `rows`."""
+        return np.asarray(np.isnan(self.numbers) & ~self.hidden)
+
 
 @dataclass(frozen=True)
 class TableRows:
