@@ -53,10 +53,10 @@ class DirectionTest:
     matrix with the same largest eigenvalue of :math:`E (S - I)^2`, and the least of those of single directions,
 
     .. math::
-        \frac n\nu = \max \Big\{ \frac{1}{m + 1} \Big\| \frac1N \sum_i (\mathrm{tr} B_i) B_i + B_i^2 \Big\|, \;
-        \max_u \frac1N \sum_i (u^T B_i u)^2 \Big\}
+        \frac n\nu = \max \left( \frac{1}{m + 1} \left\| M \right\|, \; \max_u \frac1N \sum_i (u^T B_i u)^2 \right),
+        \qquad M = \frac1N \sum_i (\mathrm{tr} B_i) B_i + B_i^2
 
-    over the eigenvectors u of the first matrix.
+    over the eigenvectors u of M.
 
     Attributes:
         coefficients: `n_x`, of the columns in the combination. That of the column that contributes most is 1.
