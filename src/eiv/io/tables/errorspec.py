@@ -153,7 +153,9 @@ class ErrorTerm:
 
     @staticmethod
     def _column(rows: TableRows, column: str, feature: str) -> Array:
-        errors = np.where(rows.readings(feature).missing, 0.0, rows.numbers(column))
+        errors = rows.numbers(column)
+        if feature in rows.cells.column_names:  # new rows may lack the target, but not its error
+            errors = np.where(rows.readings(feature).missing, 0.0, errors)
         negative = np.flatnonzero(errors < 0)
         if len(negative):
             such = "1 such row" if len(negative) == 1 else f"{len(negative)} such rows"
