@@ -4,9 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from eiv import EiVRegressor, TrainingDivergedError
-from eiv.engine.workers import run_tasks
+from eiv.engine.workers import run_tasks, scipy_alone
 
 CPU = torch.device("cpu")
 
@@ -35,6 +36,32 @@ def test_tasks_share_the_cores(two_cores):
     assert run_tasks([torch.get_num_threads] * 2, CPU) == [1, 1]
     assert run_tasks([torch.get_num_threads], CPU, width=1024) == [2]
     assert run_tasks([torch.get_num_threads], CPU, width=128) == [1]
+
+
+def test_scipy_has_its_threads_back_when_the_last_one_is_done():
+    def threads():
+        return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+    both_inside, seen = threading.Barrier(2), []
+
+    def first():
+        with scipy_alone():
+            both_inside.wait()
+        seen.append(threads())  # the other one is still inside
+        both_inside.wait()
+
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        with ThreadPoolExecutor(1) as pool, scipy_alone():
+            running = pool.submit(first)
+            both_inside.wait()
+            both_inside.wait()
+            running.result()
+        assert seen == [{1}]
+        assert threads() == before
+        with pytest.raises(ValueError, match="no way"), scipy_alone():
+            raise ValueError("no way")
+        assert threads() == before
 
 
 def test_a_failure_stops_the_others_and_is_raised(two_cores):

@@ -8,18 +8,21 @@ that small, and processors are many times slower with denormal numbers.
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
+from threadpoolctl import ThreadpoolController
 
 Result = TypeVar("Result")
 _WORTH_A_WORKER = 2**20
 _WIDE = 512  # units of a layer from which on threads inside a matrix product are worth it
 _lock = threading.Lock()
 _active: list[int] = []  # the number of threads that torch had at first, and once more for every active run
+_alone: list[Any] = []  # what gives SciPy its threads back, and once more for everyone who wants it to have one
 
 
 def n_workers(n_tasks: int, device: torch.device, work: int) -> int:
@@ -61,6 +64,33 @@ def run_tasks(
                         stop.set()
                     pool.shutdown(cancel_futures=True)
             return [future.result() for future in failed or futures]
+
+
+@contextlib.contextmanager
+def scipy_alone() -> Iterator[None]:
+    """One thread for the matrices of SciPy and NumPy meanwhile, in all threads of this process.
+
+    For a dozen numbers, as in an optimiser, waking other threads takes two hundred times as long as the work, and they
+    keep a core busy for a while after it.
+    """
+    with _lock:
+        if not _alone:
+            _alone.append(_libraries().limit(limits=1, user_api="blas"))
+        _alone.append(_alone[0])
+    try:
+        yield
+    finally:
+        with _lock:
+            _alone.pop()
+            if len(_alone) == 1:
+                _alone.pop().restore_original_limits()
+
+
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    import scipy.linalg  # noqa: F401, PLC0415  (slow to import; its library has to be loaded to be found)
+
+    return ThreadpoolController()
 
 
 @contextlib.contextmanager

@@ -32,7 +32,7 @@ from eiv.training.evidence.solution import Labels, LeftOut, Solution, left_out, 
 from eiv.training.progress import Progress, between, tell
 
 _SHARE_OF_EXPLANATIONS = 0.48  # of the time after the search
-_SEARCHED = 192  # frequencies that a kernel is found with
+_SEARCHED = 96  # frequencies that a kernel is found with
 
 
 @dataclass(frozen=True)

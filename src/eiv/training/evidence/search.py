@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eiv.engine.workers import run_tasks
+from eiv.engine.workers import run_tasks, scipy_alone
 from eiv.training.evidence.density import Spare, log_evidence, log_prior
 from eiv.training.evidence.features import ROUGH, Family, Inputs
 from eiv.training.evidence.solution import Labels, Solution, solve
@@ -257,14 +257,15 @@ def _climb(
         bounds[-n_y:] = [(log, log) for log in known_noise.log().tolist()]
     from scipy.optimize import minimize  # noqa: PLC0415  (slow to import)
 
-    found = minimize(
-        slope,
-        start.cpu().numpy(),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": n_steps, "ftol": _ENOUGH},
-    )
+    with scipy_alone():
+        found = minimize(
+            slope,
+            start.cpu().numpy(),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": n_steps, "ftol": _ENOUGH},
+        )
     return torch.as_tensor(found.x).to(start)
 
 
