@@ -44,7 +44,7 @@ def walk(zeta):
 
 
 def found(inputs, labels):
-    return search(inputs, labels, Family(inputs.zeta.mean.shape[1], 1, 0, 48, seed=0), None, lambda *_: None)
+    return search(inputs, labels, Family(inputs.zeta.mean.shape[1], 1, 0, 96, seed=0), None, lambda *_: None)
 
 
 def test_the_density_of_other_labels_is_that_given_the_known_ones():

@@ -156,12 +156,14 @@ def rougher(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | 
 def washed_out(found: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | None) -> Found | None:
     """Short waves in place of noise: what errors of x wash out of the mean of labels is left in their variance.
 
+    With twice as many frequencies: they reach across more of their lengths than other functions.
+
     There is none to look for where sigma_y is known, or where it already is less than what the errors of x do.
     """
     values, of_inputs = found.family.values(found.flat), found.solution.of_inputs + found.solution.spare
     if known_noise is not None or not bool((values.log_noise.exp().square() > labels.mean(of_inputs)).any()):
         return None
-    family = replace(found.family, n_directions=0)
+    family = replace(found.family, n_directions=0, n_frequencies=2 * found.family.n_frequencies)
     lengths, log_noise = values.log_lengths.clone(), torch.full_like(values.log_noise, math.log(_NOISES[0]))
     lengths[inputs.noisy] = labels.mean(inputs.variances).sqrt().log()
     start = torch.cat([lengths, torch.zeros_like(values.log_size), values.log_slope, log_noise])
