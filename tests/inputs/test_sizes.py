@@ -83,7 +83,15 @@ def test_texts_with_degrees_of_freedom_are_estimated_errors(given, error, dof):
 
 @pytest.mark.parametrize("given", [None, 0.3, "0.3", ["±0.7", 0.1], {"a": "a_err"}, (0.1, 0.2)])
 def test_other_errors_stay_as_they_are(given):
-    assert as_estimated(given) is given
+    assert as_estimated(given) == given
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [("0.3 dof=inf", "0.3"), (["0.3 dof=inf", 0.1], ["0.3", 0.1]), ({"a": "a_err dof=inf"}, {"a": "a_err"})],
+)
+def test_infinitely_many_degrees_of_freedom_leave_a_known_error(given, error):
+    assert as_estimated(given) == error
 
 
 @pytest.mark.parametrize("dof", [0.5, [1, 2, 3], "many", {"a": 3}])

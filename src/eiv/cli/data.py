@@ -120,7 +120,7 @@ class TrainingTable:
             check_spread("y", y[:, None], None)
         of_rows = None if counts is None else counts[good]
         spec = spec.with_spreads(_spreads(X, of_rows))
-        limits = limits_of(str(source.path), readings, good, spec.terms)
+        limits = limits_of(rows, readings, good, spec.terms)
         stated, y_err, by_row = with_limits(spec.stated(rows, good), features, limits), None, None
         if limits or not spec.is_constant:
             x, by_row, _ = Readings.of("--x-err", stated, X.to_numpy(), features, by_row=True)

@@ -151,7 +151,7 @@ class TableRows:
         )
         bare = np.flatnonzero(hidden.to_numpy(zero_copy_only=False) & ~found.hidden)
         if len(bare):
-            raise self._refusal(column, int(bare[0]), cells[int(bare[0])].as_py(), "a limit without a number.")
+            raise self.refusal(column, int(bare[0]), cells[int(bare[0])].as_py(), "a limit without a number.")
         return found
 
     def _numbers(self, column: str) -> Array:
@@ -198,15 +198,16 @@ class TableRows:
             value, hint = text[row].as_py(), ""
             if sign == "." and re.fullmatch(r"[-+]?\d+,\d+", value):
                 hint = " Is ',' its decimal sign? Then use --decimal ,"
-            raise self._refusal(column, row, value, f"not a number.{hint}") from None
+            raise self.refusal(column, row, value, f"not a number.{hint}") from None
 
     def _refuse(self, column: str, text: Any, pattern: str, why: str) -> None:
         """Raise a `TableError` for the first cell that matches the pattern, if there is one."""
         row = pc.index(pc.fill_null(pc.match_substring_regex(text, pattern), False), True).as_py()
         if row >= 0:
-            raise self._refusal(column, row, text[row].as_py(), why)
+            raise self.refusal(column, row, text[row].as_py(), why)
 
-    def _refusal(self, column: str, row: int, value: str, why: str) -> TableError:
+    def refusal(self, column: str, row: int, value: str, why: str) -> TableError:
+        """The error that says what is wrong with the value of a cell."""
         place = f"{self.source.path}, {self.source.place(self.first + row)}"
         return TableError(f"{place}: column {column!r} holds {value[:40]!r}, {why}")
 
