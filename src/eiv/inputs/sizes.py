@@ -302,15 +302,19 @@ class LearnedSizes:
         for column in np.flatnonzero(self.prior_std).tolist():
             name = f"column {column}" if names is None else str(names[column])
             factor, std, prior = self.factor[column], self.std[column], self.prior_std[column]
-            if self.settled[column] < _HARDLY_SETTLED:
+            size = f"{factor:.2g} times the stated ones, uncertain by {100 * std:.0f} %"
+            before = f"{100 * prior:.0f} % before the rows were seen"
+            if self.settled[column] >= _HARDLY_SETTLED:
+                found.append(f"The errors of {name} are {size} ({before}).")
+            elif std**2 < (1 + _HARDLY_SETTLED) * prior**2:
                 found.append(
                     f"The rows do not tell the size of the errors of {name}: what is believed of it is what was "
-                    f"stated, {factor:.2g} times the stated ones, uncertain by {100 * std:.0f} %."
+                    f"stated, {size}."
                 )
             else:
                 found.append(
-                    f"The errors of {name} are {factor:.2g} times the stated ones, uncertain by {100 * std:.0f} % "
-                    f"({100 * prior:.0f} % before the rows were seen)."
+                    f"The rows leave the size of the errors of {name} less certain than it was stated: {size} "
+                    f"({before})."
                 )
         return found
 
