@@ -47,7 +47,7 @@ class Workers:
         submit: gives a function and its argument to one of them, and returns the future of the result.
         at_once: how many they are.
         is_loss: whether an error of a future says that its worker was killed.
-        check: raises a ConnectionError where the workers are gone, and none come back.
+        check: raises a ConnectionError where the workers are gone, and none come back; None where that cannot be.
 
     Examples:
         >>> with workers("loky", 1) as found:
@@ -59,7 +59,7 @@ class Workers:
     submit: Callable[..., Future[Any]]
     at_once: int
     is_loss: Callable[[BaseException], bool]
-    check: Callable[[], None] = lambda: None
+    check: Callable[[], None] | None = None
 
     def results(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | Lost[Item]]:
         """The results of `work` for the items, as they are done. Its errors are raised."""
@@ -71,7 +71,7 @@ class Workers:
             if not running:
                 return
             done = wait(running, timeout=_LOOK, return_when=FIRST_COMPLETED).done
-            if not done:
+            if not done and self.check is not None:
                 self.check()
             for future in done:
                 item = running.pop(future)
