@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from eiv import EiVRegressor, LearnedPrior, SuspiciousErrorWarning, censored, fit_splits, relative
+from eiv import EiVRegressor, LearnedPrior, SuspiciousErrorWarning, censored, fit_splits, rectangular, relative
 from eiv.inputs.mixed import MixedErrors
 from eiv.inputs.parts import Parts
 from eiv.inputs.plausible import SpreadTest, check_plausible, errors_go_with
@@ -182,6 +182,11 @@ def test_limits_in_a_few_rows_of_an_exact_column_are_as_they_should_be():
     law = censored(errors, below=limits, low=-1.0).parts(X[:, 0], "X_err")
     with pytest.warns(SuspiciousErrorWarning, match=r"errors in 1 of 200 rows: row 7\)"):
         check_plausible("X_err", X, MixedErrors.of([law, Parts.normal(0.1)]))
+
+
+def test_laws_in_nearly_all_rows_are_as_they_should_be():
+    law = Parts.normal(0.1).where(np.isin(np.arange(N), [3, 150]), rectangular(0.3).parts(X[:, 0], "X_err"))
+    check_plausible("X_err", X, MixedErrors.of([law, Parts.normal(0.1)]))
 
 
 def test_missing_values_may_have_huge_errors():

@@ -158,7 +158,7 @@ def check_plausible(
     labels = _labels(x.shape[1], feature_names)
     noisy = np.flatnonzero(stds.any(0)).tolist()
     plain = np.where(x_err.has_law, 0.0, stds) if isinstance(x_err, MixedErrors) else stds  # a limit concerns its row
-    few = [j for j in noisy if 0 < np.count_nonzero(plain[:, j]) < _FEW * len(plain)]
+    few = [j for j in noisy if np.count_nonzero(stds[:, j]) < _FEW * len(stds) and plain[:, j].any()]
     _warn_where(
         [f"{labels[j]} ({_rows_with_errors(plain[:, j])})" for j in few],
         f"{name} is zero, which says that X is exact, in nearly all rows of {{}}. If errors are missing rather than "
