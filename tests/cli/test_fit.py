@@ -245,6 +245,21 @@ def test_without_hold_out_or_without_learning_again(folder, run):
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        ("--drop", "temp,batch", "--drop", "a,b"),
+        ("--drop", "temp, batch", "--drop", "id", "--drop", "a,b"),
+        ("--feature", "length,temp_err"),
+    ],
+)
+def test_names_stand_one_by_one_or_with_commas_between(folder, run, options):
+    table = rows().drop(columns="id") if "id" not in options else rows()
+    table.assign(**{"a,b": 1.0}).to_csv("t.csv", index=False)  # a name of its own
+    assert run("fit", "t.csv", "--target", "mass", *options, *QUICK, "-o", "d.eiv")[0] == 0
+    assert read_header("d.eiv")["features"]["names"] == ["length", "temp_err"]
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["no.csv", *FIT], "There is no file no.csv."),
@@ -255,13 +270,17 @@ def test_without_hold_out_or_without_learning_again(folder, run):
             ["missing.csv", *FIT, "--drop-missing"],
             "missing.csv: there is one row to learn from, and a fit needs at least two",
         ),
-        (["text.csv", *FIT], "text.csv, line 3: column 'length' holds 'long', not a number"),
+        (
+            ["text.csv", *FIT],
+            "text.csv, line 3: column 'length' holds 'long', not a number. Leave the column out with --drop length.\n",
+        ),
         (["double.csv", *FIT], "double.csv: several columns have the name 'length'"),
         (["negative.csv", *FIT], "'temp_err' holds -0.1, but an error must not be negative (1 such row)."),
         (["missing.csv", *FIT], "missing.csv: 1 of 2 rows hold missing or infinite values (column 'temp': 1 missing"),
         (["ragged.csv", *FIT], "ragged.csv, line 3: 2 cells where the header has 6 columns"),
         (["d.csv", *FIT, "--target", "weight"], "d.csv has no column 'weight' (--target)"),
         (["d.csv", *FIT, "--drop", "weight"], "d.csv has no column 'weight' (--drop)"),
+        (["d.csv", *FIT, "--drop", "temp,weight"], "d.csv has no column 'weight' (--drop)"),
         (["d.csv", *FIT, "--groups", "weight"], "d.csv has no column 'weight' (--groups)"),
         (["d.csv", *FIT, "--feature", "mass"], "'mass' is the target, so it cannot be given with --feature"),
         (

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from commands import QUICK, rows
@@ -12,7 +13,7 @@ from eiv.cli.limits import Limits
 from eiv.inputs import NormalLaw, Rectangular
 from eiv.io.modelfile import read_header
 from eiv.io.tables import ErrorTerm
-from eiv.io.tables.reading import CellsOfReadings
+from eiv.io.tables.reading import TableRows
 
 COLUMNS = ("--target", "mass", "--drop", "id", "--drop", "batch", "--drop", "temp_err")
 SMALL = (*QUICK, "--set", "input_prior=normal")
@@ -230,6 +231,9 @@ def test_missing_readings_of_exact_columns_have_true_values(folder, run, errors)
         (("--x-err", "length=0.1 + 20%"), "x_err['length']: share must be one number of at most 0.1, got 0.2"),
         (("--x-err", "length=0.1 low=few"), "--x-err length=0.1 low=few: low must be one number, got '0.1 low=few'"),
         (("--x-err", "length=0.1 low=2 high=1"), "low = 2 must be below high = 1"),
+        (("--x-err", "length=0.1 low=2 dof=8 low=1"), "low must be one number, got '0.1 low=2 dof=8 low=1'"),
+        (("--x-err", "length=0.1 low=-0,5 high=3"), "low must be one number, got '0.1 low=-0,5 high=3'"),
+        (("--x-err", "length=0.1 dof=2 dof=8"), "dof must be a number of at least 1, got '0.1 dof=2 dof=8'"),
         (("--y-err", "0.1 low=0"), "--y-err 0.1 low=0: the error of the target is a number"),
         (("--x-err", "length=0.1 dof=0"), "--x-err length=0.1 dof=0: dof must be a number of at least 1"),
         (("--x-err", "0.1 dof=few"), "dof must be a number of at least 1, got '0.1 dof=few'"),
@@ -249,9 +253,12 @@ def test_bad_notation_is_refused_with_column_and_text(folder, run, arguments, me
     [
         ("<", "line 4: column 'length' holds '<', a limit without a number"),
         ("> ", "line 4: column 'length' holds '> ', a limit without a number"),
-        ("<-1", "t.csv: column 'length' holds '<-1' and negative readings, so that true values need not lie above 0. "),
+        (
+            "<-1",
+            "t.csv, line 4: column 'length' holds '<-1', and there are negative readings, so that true values need",
+        ),
         ("<0.05", 'need not lie above 0. State the least true value: --x-err "length=ERROR low=VALUE".'),
-        (">3", "column 'length' holds '>3', which does not say how far above the true value may lie. State the"),
+        (">3", "t.csv, line 4: column 'length' holds '>3', which does not say how far above the true value may lie."),
     ],
 )
 def test_bad_limits_are_refused(folder, run, cell, message):
@@ -262,6 +269,47 @@ def test_bad_limits_are_refused(folder, run, cell, message):
     status, _, err = run("fit", "t.csv", *COLUMNS, "--x-err", "length=0.1", *SMALL, "-o", "m.eiv")
     assert status == 2
     assert message in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("cell", "ends", "message"),
+    [
+        (
+            "<0.05",
+            "low=1",
+            "t.csv, line 7: column 'length' holds '<0.05', but the least true value is 1, which has to be",
+        ),
+        (
+            "<0",
+            "high=4",
+            "t.csv, line 7: column 'length' holds '<0', but the least true value is 0, which has to be below",
+        ),
+        (">5", "high=3", "t.csv, line 7: column 'length' holds '>5', but the largest true value is 3, which has to be"),
+    ],
+)
+def test_an_end_on_the_wrong_side_of_a_limit_is_refused_with_its_cell(folder, run, cell, ends, message):
+    table = rows()
+    table["length"] = table["length"].abs().astype(str)
+    table.loc[2, "temp"], table.loc[5, "length"] = np.nan, cell
+    table.to_csv("t.csv", index=False)
+    error = f"length=0.1 {ends}"
+    status, _, err = run("fit", "t.csv", *COLUMNS, "--x-err", error, "--drop-missing", *SMALL, "-o", "m.eiv")
+    assert status == 2
+    assert message in " ".join(err.split())
+    table.loc[5, "temp"] = np.nan  # a row that is left out is not asked
+    table.to_csv("t.csv", index=False)
+    assert run("fit", "t.csv", *COLUMNS, "--x-err", error, "--drop-missing", *SMALL, "-o", "m.eiv")[0] == 0
+
+
+def test_the_parts_of_an_error_stand_in_any_order(folder, run):
+    said_of = []
+    for error in ("0.1 k=2 dof=inf low=-3 high=3", "0.1 high=3, low=-3 k=2", "0.1 low=-3, dof=inf k=2, high=3"):
+        status, out, err = run("fit", "d.csv", *COLUMNS, "--x-err", f"length={error}", *SMALL, "-o", "m.eiv", "--force")
+        assert status == 0, err
+        said_of.append(next(line for line in out.splitlines() if "at k = 2" in line))
+    assert len(set(said_of)) == 1
+    terms = [ErrorTerm.parse(text, ()) for text in ("0.1 low=-3 high=3 dof=8", "0.1 dof=8 high=3 low=-3")]
+    assert terms[0] == terms[1] == ErrorTerm("absolute", 0.1, dof=8.0, low=-3.0, high=3.0)
 
 
 def test_the_ends_of_what_limits_leave_open_can_be_stated(folder, run):
@@ -286,9 +334,9 @@ def test_the_ends_of_what_limits_leave_open_can_be_stated(folder, run):
 
 
 def test_limits_in_words():
-    nothing = np.full(3, np.nan)
-    cells = CellsOfReadings(nothing, np.array([0.1, 0.2, np.nan]), np.array([np.nan, np.nan, 1.5]))
-    found = Limits.of("t.csv", "a", cells, ErrorTerm("absolute", low=-3.0, high=4.0), is_signed=True)
+    cells = TableRows(None, pa.table({"a": ["<0.1", "<0.2", ">1.5", "<0.3"]}))
+    term = ErrorTerm("absolute", low=-3.0, high=4.0)
+    found = Limits.of(cells, "a", np.array([True, True, True, False]), term, is_signed=True)
     assert found.words() == (
         "2 readings below a limit, anywhere from -3 to it; 1 reading above a limit, anywhere from it to 4"
     )
@@ -300,7 +348,7 @@ def test_a_limit_in_new_rows_is_refused_where_the_training_rows_were_negative(mo
     table.to_csv("n.csv", index=False)
     status, _, err = run("predict", "m.eiv", "n.csv", "-o", "p.csv")
     assert status == 2
-    assert "n.csv: column 'length' holds '<0.05' and negative readings" in " ".join(err.split())
+    assert "n.csv, line 3: column 'length' holds '<0.05', and there are negative readings" in " ".join(err.split())
     assert run("predict", "m.eiv", "n.csv", "--x-err", "length=0.1 low=-2", "-o", "p.csv")[0] == 0
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from commands import numbers_after, shown_table, value
-from eiv import EiVRegressor, estimated
+from eiv import EiVRegressor, estimated, uncertainty_budgets
 from eiv.datasets import simulate
 
 
@@ -51,6 +51,30 @@ def test_explain_shows_the_error_as_it_is_taken(folder, fitted, run):
     assert taken == pytest.approx(0.2 * model.x_err_scale_.factor[0], rel=1e-3)
     p = model.predict_distribution(table[["reading"]][4:5])
     np.testing.assert_allclose(numbers_after(out, "    of it from the size of the input errors"), p.of_size, rtol=1e-3)
+
+
+def test_errors_stated_for_new_rows_are_multiplied_in_every_command(folder, fitted, run):
+    """Those of --x-err and of X_err stand for what was stated at the fit, and share its factor."""
+    model, table = fitted
+    row, stated = table[["reading"]][4:5], 0.1
+    p = model.predict_distribution(row, X_err=stated)
+    status, _, err = run("predict", "m.eiv", "d.csv", "--x-err", f"reading={stated}", "-o", "p.csv")
+    assert status == 0
+    assert "Errors that are stated for new rows are multiplied in the same way." in err
+    np.testing.assert_allclose(pd.read_csv("p.csv")["std"][4], p.std[0], rtol=1e-6)
+    given = ("--x-err", f"reading={stated}", "--row", 5)
+    out = run("explain", "m.eiv", "d.csv", *given, "--gum", "g.csv")[1]
+    line = next(line for line in out.splitlines() if line.startswith("│ reading "))
+    taken = stated * model.x_err_scale_.factor[0]
+    np.testing.assert_allclose(numbers_after(line, "reading")[1:3], [stated, taken], rtol=1e-3)
+    np.testing.assert_allclose(numbers_after(out, "uncertainty of the true value (std)"), p.std, rtol=1e-3)
+    budget = pd.read_csv("g.csv", index_col=0)
+    assert budget.loc["reading", "std"] == pytest.approx(taken, rel=0.05)  # the mean over the sizes
+    (by_python,) = uncertainty_budgets(model, row, X_err=stated, of="label")
+    pd.testing.assert_series_equal(budget.loc["reading"], by_python.to_frame().loc["reading"], rtol=1e-6)
+    assert run("denoise", "m.eiv", "d.csv", "--x-err", f"reading={stated}", "-o", "z.csv")[0] == 0
+    true = model.true_inputs(table[["reading"]], table["y"], X_err=stated)
+    np.testing.assert_allclose(pd.read_csv("z.csv")["reading_true_std"], true.std[:, 0], rtol=1e-5)
 
 
 @pytest.mark.usefixtures("unrendered")

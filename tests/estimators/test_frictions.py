@@ -1,5 +1,8 @@
 """What a daily user of scikit-learn, NumPy, pandas and torch would stumble over."""
 
+import multiprocessing
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from eiv import EiVClassifier, EiVRegressor, TrainingDivergedError, fit_splits
 from eiv.regressor import estimator as of_numbers
+from processes import started
 
 FAST = {"hidden_units": 16, "epochs": 5, "n_theta": 10, "random_state": 0, "recipe": "paper", "device": "cpu"}
 
@@ -164,3 +168,39 @@ def test_a_fit_with_one_zeta_per_row_predicts(line, method):
     np.testing.assert_array_equal(p.aleatoric, two.aleatoric)
     assert p.aleatoric.max() > 0
     assert model.model_.predict(X, np.full((1, 1), 0.1)).aleatoric.max() > 0
+
+
+FORKED = """
+import multiprocessing, sys
+import numpy as np, torch
+from eiv import EiVRegressor
+
+if __name__ == "__main__":
+    method, threads = sys.argv[1:]
+    torch.set_num_threads(int(threads))
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    model = EiVRegressor(0.1, recipe="paper", epochs=2, n_theta=20, random_state=0).fit(X, X[:, 0])
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        (found,) = pool.map_async(model.predict, [X]).get(100)
+    print(np.abs(found - model.predict(X)).max())
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "threads"),
+    [
+        ("fork", 1),
+        pytest.param("forkserver", 2, marks=pytest.mark.slow),
+        pytest.param("spawn", 2, marks=pytest.mark.slow),
+    ],
+)
+def test_the_cures_of_a_fork_after_a_fit_that_docs_name(tmp_path, method, threads):
+    """Each in a process of its own. With "fork" and two threads, prediction in the child waits for ever."""
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this system has no {method}")
+    script = tmp_path / "forked.py"
+    script.write_text(FORKED)
+    with started(sys.executable, script, method, threads) as process:
+        out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert float(out) < 1e-9

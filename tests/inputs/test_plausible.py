@@ -10,7 +10,9 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from eiv import EiVRegressor, LearnedPrior, SuspiciousErrorWarning, fit_splits, relative
+from eiv import EiVRegressor, LearnedPrior, SuspiciousErrorWarning, censored, fit_splits, rectangular, relative
+from eiv.inputs.mixed import MixedErrors
+from eiv.inputs.parts import Parts
 from eiv.inputs.plausible import SpreadTest, check_plausible, errors_go_with
 
 FAST = {"hidden_units": 4, "epochs": 1, "n_theta": 4, "random_state": 0, "device": "cpu", "recipe": "paper"}
@@ -170,6 +172,21 @@ def test_errors_in_a_few_rows_only():
     check_plausible("X_err", X, errors)
     check_plausible("X_err", X, 0.1 - errors)  # a few exact rows are as they should be
     check_plausible("X_err", X[:3], errors[:3])
+
+
+def test_limits_in_a_few_rows_of_an_exact_column_are_as_they_should_be():
+    limits = np.where(np.isin(np.arange(N), [3, 150]), 0.3, np.nan)
+    law = censored(0.0, below=limits, low=-1.0).parts(X[:, 0], "X_err")
+    check_plausible("X_err", X, MixedErrors.of([law, Parts.normal(0.1)]))
+    errors = np.where(np.arange(N) == 7, 0.1, 0.0)  # beside them one forgets nothing less
+    law = censored(errors, below=limits, low=-1.0).parts(X[:, 0], "X_err")
+    with pytest.warns(SuspiciousErrorWarning, match=r"errors in 1 of 200 rows: row 7\)"):
+        check_plausible("X_err", X, MixedErrors.of([law, Parts.normal(0.1)]))
+
+
+def test_laws_in_nearly_all_rows_are_as_they_should_be():
+    law = Parts.normal(0.1).where(np.isin(np.arange(N), [3, 150]), rectangular(0.3).parts(X[:, 0], "X_err"))
+    check_plausible("X_err", X, MixedErrors.of([law, Parts.normal(0.1)]))
 
 
 def test_missing_values_may_have_huge_errors():

@@ -83,7 +83,15 @@ def test_texts_with_degrees_of_freedom_are_estimated_errors(given, error, dof):
 
 @pytest.mark.parametrize("given", [None, 0.3, "0.3", ["±0.7", 0.1], {"a": "a_err"}, (0.1, 0.2)])
 def test_other_errors_stay_as_they_are(given):
-    assert as_estimated(given) is given
+    assert as_estimated(given) == given
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [("0.3 dof=inf", "0.3"), (["0.3 dof=inf", 0.1], ["0.3", 0.1]), ({"a": "a_err dof=inf"}, {"a": "a_err"})],
+)
+def test_infinitely_many_degrees_of_freedom_leave_a_known_error(given, error):
+    assert as_estimated(given) == error
 
 
 @pytest.mark.parametrize("dof", [0.5, [1, 2, 3], "many", {"a": 3}])
@@ -116,6 +124,11 @@ def test_words_say_where_the_rows_do_not_tell():
     sizes = LearnedSizes(np.array([1.1, 0.5, 1.0]), np.array([0.39, 0.1, 0.0]), np.array([0.4, 0.4, 0.0]))
     first, second = sizes.words(["length", "mass", "exact"])
     assert first.startswith("The rows do not tell the size of the errors of length")
+    (wider,) = LearnedSizes(np.array([0.52]), np.array([0.55]), np.array([0.4])).words()
+    assert wider == (
+        "The rows leave the size of the errors of column 0 less certain than it was stated: 0.52 times the stated "
+        "ones, uncertain by 55 % (40 % before the rows were seen)."
+    )
     assert (
         second
         == "The errors of mass are 0.5 times the stated ones, uncertain by 10 % (40 % before the rows were seen)."

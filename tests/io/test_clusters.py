@@ -59,7 +59,7 @@ def nobodys_port():
 def test_a_cluster_that_does_not_answer_is_one_sentence(engine, monkeypatch, capfd):
     name = {"ray": "RAY_ADDRESS", "dask": "DASK_SCHEDULER_ADDRESS"}[engine]
     monkeypatch.setenv(name, f"127.0.0.1:{nobodys_port()}")
-    monkeypatch.setattr("eiv.io.clusters._PATIENCE", 5)
+    monkeypatch.setattr("eiv.io.clusters.PATIENCE", 5)
     started = time.monotonic()
     with pytest.raises(ConnectionError, match=rf"^{name}=127.0.0.1:\d+: .* unset {name}"), parallel_config(engine, 2):
         pass

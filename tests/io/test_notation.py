@@ -35,8 +35,9 @@ from eiv.io.notation import Stated, read_error
             Stated("absolute", 0.3, dof=8.0),
             "0.3, itself an estimate with 8 degrees of freedom: its size is learned",
         ),
+        (("0.3 dof=inf", "0.3 (dof = inf)"), Stated("absolute", 0.3), "0.3"),
         (
-            ("0.4 k=2 dof=5",),
+            ("0.4 k=2 dof=5", "0.4 dof=5 k=2", "0.4, dof=5, k=2"),
             Stated("absolute", 0.2, k=2.0, dof=5.0),
             "0.2 (0.4 at k = 2), itself an estimate with 5 degrees of freedom: its size is learned",
         ),

@@ -208,6 +208,15 @@ def test_what_needs_all_rows_is_refused(tmp_path, model):
         ({"cache": 5}, TypeError, "cache must be the name of a folder, or None, got 5"),
         ({"cache": "t.csv"}, ValueError, "cache must be a folder, and t.csv is a file"),
         ({"sample_weight": 2}, TypeError, "sample_weight must be the name of a column, or None, got 2"),
+        ({"y_err": [0.1] * 700}, TypeError, "y_err must be the name of a column, a number for all rows, or None, got"),
+        ({"y_err": np.full(700, 0.1)}, TypeError, "y_err must be the name of a column, .* or None, got ndarray"),
+        ({"leave_out": [3, 700]}, ValueError, r"leave_out must hold places of rows of t.csv, .* 0 to 699, got 700\."),
+        ({"leave_out": [-1]}, ValueError, r"whole numbers from 0 to 699, got -1\."),
+        ({"leave_out": [1.5]}, ValueError, r"whole numbers from 0 to 699, got 1.5\."),
+        ({"leave_out": None}, ValueError, r"whole numbers from 0 to 699, got None\."),
+        ({"leave_out": np.zeros(700, dtype=bool)}, ValueError, r"whole numbers from 0 to 699, got False\."),
+        ({"columns": ["a", "b", "a"]}, ValueError, "columns: 'a' is named more than once"),
+        ({"target": ["y", "y"]}, ValueError, "target: 'y' is named more than once"),
     ],
 )
 def test_wrong_arguments_are_named(tmp_path, monkeypatch, arguments, kind, words):
@@ -216,6 +225,26 @@ def test_wrong_arguments_are_named(tmp_path, monkeypatch, arguments, kind, words
     with pytest.raises(kind, match=words):
         EiVRegressor(0.1, **SMALL).fit_file(**{"path": "t.csv", "target": "y"} | arguments)
     assert os.listdir() == ["t.csv"]
+
+
+@pytest.mark.parametrize("x_err", [{"a": "a_err dof=inf", "b": "±0.3"}, {"a": "a_err,a_err"}])
+def test_texts_beside_columns_are_taken_where_all_rows_are_in_memory(tmp_path, x_err):
+    rows, path = table(CUT), tmp_path / "t.parquet"
+    rows.to_parquet(path)
+    from_file = EiVRegressor(x_err, **SMALL).fit_file(path, "y", columns=["a", "b", "a_err"])
+    in_memory = EiVRegressor(x_err, **SMALL).fit(rows[["a", "b", "a_err"]], rows["y"])
+    assert saved(from_file, tmp_path / "1") == saved(in_memory, tmp_path / "2")
+    table(CUT + 1).to_parquet(path)
+    with pytest.raises(ValueError, match=r"neither a column nor a number, .* for more than 300 rows"):
+        EiVRegressor(x_err, **SMALL).fit_file(path, "y", columns=["a", "b", "a_err"])
+
+
+def test_degrees_of_freedom_beside_a_column_reach_the_fit(tmp_path):
+    """Many rows are refused as with `eiv.estimated`, few come to the fit, which needs another network for them."""
+    for n_rows, words in ((CUT, "network='cosine' only"), (CUT + 1, r"which eiv\.estimated does not allow")):
+        table(n_rows).to_parquet(tmp_path / "t.parquet")
+        with pytest.raises(ValueError, match=words):
+            EiVRegressor({"a": "a_err dof=8"}, **SMALL).fit_file(tmp_path / "t.parquet", "y", columns=["a", "a_err"])
 
 
 @pytest.mark.parametrize("x_err", [0.1, {"a": split_normal(0.1, 0.2)}])

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 
 from eiv import EiVRegressor, NormalPrior, SuspiciousErrorWarning, TrainingDivergedError, fit_splits
 from eiv.networks import paper_network
-from eiv.training import train
+from eiv.training import choosing, train
 from smallnets import BY_CHANCE, SmallConv
 
 FAST = {"hidden_units": 16, "epochs": 5, "n_theta": 10, "random_state": 0}
@@ -229,6 +229,25 @@ def test_splits_fitted_together_equal_splits_fitted_alone(line):
         alone = clone(together).fit(X[rows], y[rows], X_err=errors[rows])
         np.testing.assert_allclose(together.predict(X, X_err=0.1), alone.predict(X, X_err=0.1), rtol=1e-9)
         np.testing.assert_allclose(together.y_noise_, alone.y_noise_)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "at_once"),
+    [({"network": "cosine", "hidden_units": 32}, [3]), ({**FAST, "recipe": "paper", "dtype": "float64"}, [1, 2])],
+    ids=["cosines", "layers"],
+)
+def test_splits_of_different_sizes_equal_splits_fitted_alone(line, monkeypatch, arguments, at_once):
+    """Networks of cosines are fitted side by side whatever their rows; layers are stacked where they have as many."""
+    X, y = line
+    splits, counts, plain = [range(40), range(30), range(5, 35)], [], choosing.fit_stack
+    monkeypatch.setattr(choosing, "fit_stack", lambda specs, *rest: counts.append(len(specs)) or plain(specs, *rest))
+    found = fit_splits(EiVRegressor(0.1, **{"random_state": 0} | arguments), X, y, splits)
+    assert sorted(counts) == at_once
+    for together, rows in zip(found, splits, strict=True):
+        alone = clone(together).fit(X[rows], y[rows])
+        if together.settings_.network == "cosine":
+            np.testing.assert_array_equal(together.predict(X), alone.predict(X))
+        np.testing.assert_allclose(together.predict(X), alone.predict(X), rtol=1e-9)
 
 
 def test_ensemble_pools_the_draws_of_its_networks(line):

@@ -204,7 +204,8 @@ def test_a_model_file_holds_all_sizes(learned, tmp_path):
         np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
     assert again.x_err == model.x_err
     assert again.x_err_scale_.words() == model.x_err_scale_.words()
-    assert words_on_factor(read_header(tmp_path / "model.eiv")) == model.x_err_scale_.words()[0]
+    words = f"{model.x_err_scale_.words()[0]} Errors that are stated for new rows are multiplied in the same way."
+    assert words_on_factor(read_header(tmp_path / "model.eiv")) == words
 
 
 def test_a_budget_has_the_errors_as_they_were_learned(learned):

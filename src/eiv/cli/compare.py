@@ -57,8 +57,9 @@ def compare(  # noqa: PLR0913  (a command)
         Path, typer.Option("--out", "-o", help="Folder for the results; an interrupted run continues there.")
     ] = Path("compare"),
     methods: Annotated[
-        str, typer.Option(metavar="NAME,...", help="These methods only, such as eiv,gaussian_process,simex_plane.")
-    ] = "",
+        list[str] | None,
+        typer.Option(metavar="NAME,...", help="These methods only, such as eiv,gaussian_process,simex_plane."),
+    ] = None,
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
     most_rows: Annotated[
         int | None, typer.Option(min=10, help="Compare on this many rows at most, chosen at random.")
@@ -103,7 +104,7 @@ def compare(  # noqa: PLR0913  (a command)
         "decimal": decimal,
         "settings": settings,
     }
-    chosen = [name.strip() for name in methods.split(",") if name.strip()] or None
+    chosen = [name.strip() for name in ",".join(methods or []).split(",") if name.strip()] or None
     with resumable(out):
         from eiv.cli.options import FitOptions  # noqa: PLC0415  (slow to import)
         from eiv.experiments.comparisons import resumed_comparison  # noqa: PLC0415

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,15 +16,17 @@ from eiv.cli.limits import as_gaps, limits_of, with_limits
 from eiv.inputs.mixed import Errors
 from eiv.inputs.stated import Readings
 from eiv.io.tables import ErrorSpec, ErrorTerm, Source, TableError, TableRows
-from eiv.io.tables.columns import check_columns, listed
+from eiv.io.tables.columns import check_columns, listed, split_names
 from eiv.io.tables.errorspec import about, split_error
 from eiv.io.tables.reading import read_rows
+from eiv.io.tables.scanning import TextError
 from eiv.validation import check_spread, check_weights
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from eiv.cli.options import FitOptions
+    from eiv.io.tables.reading import CellsOfReadings
 
 Array = NDArray[np.float64]
 
@@ -100,7 +103,7 @@ class TrainingTable:
         columns = (*spec.columns, *(y_spec.columns if y_spec else ()))
         others = [name for name in (options.groups, options.weights) if name is not None]
         rows = read_rows(source, (*features, target, *columns, *others))
-        readings = {name: rows.readings(name) for name in features}
+        readings = {name: _readings(rows, name) for name in features}
         labels = _classes(rows, target, options)
         known = rows.numbers(target) if labels is None else labels.as_gaps
         weights = {} if options.weights is None else {options.weights: rows.numbers(options.weights)}
@@ -120,7 +123,7 @@ class TrainingTable:
             check_spread("y", y[:, None], None)
         of_rows = None if counts is None else counts[good]
         spec = spec.with_spreads(_spreads(X, of_rows))
-        limits = limits_of(str(source.path), readings, good, spec.terms)
+        limits = limits_of(rows, readings, good, spec.terms)
         stated, y_err, by_row = with_limits(spec.stated(rows, good), features, limits), None, None
         if limits or not spec.is_constant:
             x, by_row, _ = Readings.of("--x-err", stated, X.to_numpy(), features, by_row=True)
@@ -157,6 +160,14 @@ def _stated(source: Source, options: FitOptions, features: Sequence[str]) -> tup
         spec = ErrorSpec.parse(options.x_err, features, source.columns, kept)
         known = None if options.y_err is None else ErrorTerm.of_labels(options.y_err, source.columns)
     return spec, None if known is None else ErrorSpec({str(options.target): known})
+
+
+def _readings(rows: TableRows, name: str) -> CellsOfReadings:
+    """The cells of a feature; an error about one that holds text says how to leave it out."""
+    try:
+        return rows.readings(name)
+    except TextError as error:
+        raise TableError(f"{error} Leave the column out with --drop {shlex.quote(name)}.") from error
 
 
 def _check_features(source: Source, X: pd.DataFrame) -> None:
@@ -277,30 +288,31 @@ def _features(source: Source, options: FitOptions) -> tuple[list[str], dict[str,
     """The columns to learn from, and why each other column is not one of them."""
     target = str(options.target)
     check_columns(source, [target], "--target")
-    check_columns(source, options.drop, "--drop")
+    dropped, chosen = split_names(options.drop, source.columns), split_names(options.feature, source.columns)
+    check_columns(source, dropped, "--drop")
     own = {"--groups": options.groups, "--weights": options.weights}
     for option, column in own.items():
         check_columns(source, [] if column is None else [column], option)
-    lists = {"--feature": options.feature, "--drop": options.drop}
+    lists = {"--feature": chosen, "--drop": dropped}
     for option, names in (lists | {option: [column] for option, column in own.items()}).items():
         if target in names:
             raise TableError(f"{target!r} is the target, so it cannot be given with {option} too.")
-    both = [name for name in options.feature if name in (*options.drop, *own.values())]
+    both = [name for name in chosen if name in (*dropped, *own.values())]
     if both:
         raise TableError(f"{both[0]!r} cannot be a feature and be left out at once.")
     left_out = {target: "target"} | _error_columns(source, options)
     for what, column in (("groups", options.groups), ("weights of the rows", options.weights)):
         if column is not None:
             left_out.setdefault(column, what)
-    left_out |= dict.fromkeys(options.drop, "--drop")
+    left_out |= dict.fromkeys(dropped, "--drop")
     features = [name for name in source.columns if name not in left_out]
-    for name in options.feature:
+    for name in chosen:
         if name not in features:
             why = f"holds the {left_out[name]}" if name in left_out else f"is not a column of {source.path}"
             raise TableError(f"--feature: {name!r} {why}; features can be: {listed(features)}.")
-    if options.feature:
-        left_out |= {name: "not among --feature" for name in features if name not in options.feature}
-        features = [name for name in features if name in options.feature]
+    if chosen:
+        left_out |= {name: "not among --feature" for name in features if name not in chosen}
+        features = [name for name in features if name in chosen]
     if not features:
         raise TableError(f"{source.path}: no column is left to predict {target!r} from.")
     return features, left_out

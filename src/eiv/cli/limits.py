@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eiv import censored
-from eiv.io.tables import TableError
 
 if TYPE_CHECKING:
-    from eiv.io.tables import ErrorTerm
+    from eiv.io.tables import ErrorTerm, TableRows
     from eiv.io.tables.reading import CellsOfReadings
 
 Array = NDArray[np.float64]
@@ -26,29 +25,36 @@ class Limits(NamedTuple):
     is_above: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, place: str, name: str, cells: CellsOfReadings, term: ErrorTerm | None, is_signed: bool) -> Limits:
-        """Those of cells such as <0.05 and >3, the other end being that which is stated for the column, or 0.
+    def of(
+        cls, rows: TableRows, name: str, chosen: NDArray[np.bool_], term: ErrorTerm | None, is_signed: bool
+    ) -> Limits:
+        """Those of the chosen cells like <0.05 and >3, the other end being that which is stated for the column, or 0.
 
-        Without a stated end `<` is refused where true values may be negative (`is_signed`), and `>` everywhere.
+        Without a stated end `<` is refused where true values may be negative (`is_signed`), and `>` everywhere. A
+        stated end is refused that lies on the wrong side of a limit.
         """
-        ends = {} if term is None else term.ends
+        cells, ends = rows.readings(name), {} if term is None else term.ends
         is_below, is_above = np.isfinite(cells.below), np.isfinite(cells.above)
-        if is_below.any() and "low" not in ends and (is_signed or (np.append(cells.below, cells.numbers) < 0).any()):
-            raise TableError(
-                f"{place}: column {name!r} holds '<{np.nanmin(cells.below):g}' and negative readings, so that true "
-                f'values need not lie above 0. State the least true value: --x-err "{name}=ERROR low=VALUE".'
-            )
-        if is_above.any() and "high" not in ends:
-            raise TableError(
-                f"{place}: column {name!r} holds '>{np.nanmax(cells.above):g}', which does not say how far above the "
-                f'true value may lie. State the largest true value: --x-err "{name}=ERROR high=VALUE".'
-            )
         low = np.where(is_below, ends.get("low", 0.0), cells.above)
-        return cls(low, np.where(is_above, ends.get("high", 0.0), cells.below), is_above)
+        high = np.where(is_above, ends.get("high", np.inf), cells.below)
 
-    def take(self, rows: NDArray[np.bool_]) -> Limits:
-        """Those of some rows."""
-        return Limits(self.low[rows], self.high[rows], self.is_above[rows])
+        def refuse(wrong: NDArray[np.bool_], why: str) -> None:
+            if (wrong & chosen).any():
+                row = int(np.flatnonzero(wrong & chosen)[0])
+                raise rows.refusal(name, row, rows.cells[name][row].as_py(), why)
+
+        if "low" not in ends and (is_signed or (np.append(cells.below, cells.numbers) < 0).any()):
+            why = "and there are negative readings, so that true values need not lie above 0. State the least true"
+            refuse(is_below, f'{why} value: --x-err "{name}=ERROR low=VALUE".')
+        if "high" not in ends:
+            why = "which does not say how far above the true value may lie. State the largest true value:"
+            refuse(is_above, f'{why} --x-err "{name}=ERROR high=VALUE".')
+        least, largest, wrong = ends.get("low", 0.0), ends.get("high", np.inf), low >= high
+        why = f"but the least true value is {least:g}, which has to be below it:"
+        refuse(is_below & wrong, f'{why} --x-err "{name}=ERROR low=VALUE".')
+        why = f"but the largest true value is {largest:g}, which has to be above it:"
+        refuse(is_above & wrong, f'{why} --x-err "{name}=ERROR high=VALUE".')
+        return cls(low[chosen], high[chosen], is_above[chosen])
 
     def words(self) -> str:
         """How many there are, and what they leave open."""
@@ -64,17 +70,17 @@ class Limits(NamedTuple):
 
 
 def limits_of(
-    place: str,
+    rows: TableRows,
     readings: Mapping[str, CellsOfReadings],
-    rows: NDArray[np.bool_],
+    chosen: NDArray[np.bool_],
     terms: Mapping[str, ErrorTerm],
     signed: Sequence[str] = (),
 ) -> dict[str, Limits]:
     """The limits of each feature with some among the chosen rows; `signed` features have been seen below 0."""
     return {
-        name: Limits.of(place, name, cells, terms.get(name), name in signed).take(rows)
+        name: Limits.of(rows, name, chosen, terms.get(name), name in signed)
         for name, cells in readings.items()
-        if cells.hidden[rows].any()
+        if cells.hidden[chosen].any()
     }
 
 

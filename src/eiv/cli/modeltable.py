@@ -162,7 +162,7 @@ class ModelTable:
         least = self.model.record.x_quantiles[0]
         signed = [name for name, value in zip(self.features, least, strict=True) if value < 0]
         terms = {} if self.spec is None else self.spec.terms
-        limits = limits_of(str(self.source.path), readings, good, terms, signed)
+        limits = limits_of(rows, readings, good, terms, signed)
         stated: Any = None if self.spec is None else self.spec.stated(rows, good)
         if limits:
             stated = with_limits(self._of_fit() if stated is None else stated, self.features, limits)

@@ -28,9 +28,9 @@ EscapeFormulas = Annotated[
 # What a model learns from
 Target = Annotated[str | None, typer.Option(metavar="COL", help="The column to predict.")]
 Feature = Annotated[
-    list[str] | None, typer.Option(metavar="COL", help="Learn from these columns only; by default from all.")
+    list[str] | None, typer.Option(metavar="COL,...", help="Learn from these columns only; by default from all.")
 ]
-Drop = Annotated[list[str] | None, typer.Option(metavar="COL", help="Leave a column out.")]
+Drop = Annotated[list[str] | None, typer.Option(metavar="COL,...", help="Leave these columns out.")]
 Groups = Annotated[
     str | None, typer.Option(metavar="COL", help="Rows of one group are held out together; not a feature.")
 ]

@@ -128,6 +128,14 @@ class MixedErrors:
         return np.column_stack([np.broadcast_to(mean, len(self)) for mean in means])
 
     @property
+    def has_law(self) -> NDArray[np.bool_]:
+        """Which cells have more than a normal distribution about their reading, `(1 or rows) x n_x`."""
+        found = [
+            np.zeros(1, bool) if each is None else np.isfinite(each.log_weights).sum(-1) > 1 for each in self.parts
+        ]
+        return np.column_stack([np.broadcast_to(each, len(self)) for each in found])
+
+    @property
     def widest(self) -> int:
         """The most parts that a column has."""
         return max(1 if each is None else each.shifts.shape[-1] for each in self.parts)

@@ -14,7 +14,7 @@ from scipy.special import gammainc, gammaincc
 
 from eiv.inputs.directions import DirectionTest
 from eiv.inputs.errors import standard_deviations
-from eiv.inputs.mixed import Errors, missing_cells
+from eiv.inputs.mixed import Errors, MixedErrors, missing_cells
 from eiv.validation import frames_to_caller
 
 __all__ = ["SpreadTest", "SuspiciousErrorWarning", "check_plausible"]
@@ -157,9 +157,10 @@ def check_plausible(
     seen = np.ones_like(x, dtype=bool) if missing is None else ~missing
     labels = _labels(x.shape[1], feature_names)
     noisy = np.flatnonzero(stds.any(0)).tolist()
-    few = [j for j in noisy if np.count_nonzero(stds[:, j]) < _FEW * len(stds)]
+    plain = np.where(x_err.has_law, 0.0, stds) if isinstance(x_err, MixedErrors) else stds  # a limit concerns its row
+    few = [j for j in noisy if np.count_nonzero(stds[:, j]) < _FEW * len(stds) and plain[:, j].any()]
     _warn_where(
-        [f"{labels[j]} ({_rows_with_errors(stds[:, j])})" for j in few],
+        [f"{labels[j]} ({_rows_with_errors(plain[:, j])})" for j in few],
         f"{name} is zero, which says that X is exact, in nearly all rows of {{}}. If errors are missing rather than "
         f"zero, fill them in.",
     )

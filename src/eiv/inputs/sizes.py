@@ -142,7 +142,9 @@ def _dof_of_one(relative: Any, given: Any, *, exact: bool) -> float:
 
 
 def as_estimated(given: Any) -> Any:
-    """Errors whose texts say how well they are known, such as "0.3 dof=8", as `estimated` has them; others unchanged.
+    """Errors whose texts say how well they are known, such as "0.3 dof=8", as `estimated` has them; others as they are.
+
+    Infinitely many degrees of freedom leave an error that is known.
 
     Examples:
         >>> as_estimated({"a": "0.3 dof=8", "b": 0.1})
@@ -151,17 +153,16 @@ def as_estimated(given: Any) -> Any:
     """
     if isinstance(given, str):
         text, dof = without_dof(given)
-        return given if dof == math.inf else EstimatedError(text, dof)
+        return text if dof == math.inf else EstimatedError(text, dof)
     if isinstance(given, Mapping):
         read = as_estimated(list(given.values()))
-        if not isinstance(read, EstimatedError):
-            return given
-        return EstimatedError(dict(zip(given, read.error, strict=True)), dict(zip(given, read.dof, strict=True)))
-    if isinstance(given, list | tuple):
+        if isinstance(read, EstimatedError):
+            return EstimatedError(dict(zip(given, read.error, strict=True)), dict(zip(given, read.dof, strict=True)))
+        return dict(zip(given, read, strict=True))
+    if isinstance(given, list | tuple) and any(isinstance(each, str) for each in given):
         parts = [without_dof(each) if isinstance(each, str) else (each, math.inf) for each in given]
-        if any(dof < math.inf for _, dof in parts):
-            errors, dofs = zip(*parts, strict=True)
-            return EstimatedError(list(errors), list(dofs))
+        errors, dofs = ([part[place] for part in parts] for place in (0, 1))
+        return errors if all(dof == math.inf for dof in dofs) else EstimatedError(errors, dofs)
     return given
 
 
@@ -301,15 +302,19 @@ class LearnedSizes:
         for column in np.flatnonzero(self.prior_std).tolist():
             name = f"column {column}" if names is None else str(names[column])
             factor, std, prior = self.factor[column], self.std[column], self.prior_std[column]
-            if self.settled[column] < _HARDLY_SETTLED:
+            size = f"{factor:.2g} times the stated ones, uncertain by {100 * std:.0f} %"
+            before = f"{100 * prior:.0f} % before the rows were seen"
+            if self.settled[column] >= _HARDLY_SETTLED:
+                found.append(f"The errors of {name} are {size} ({before}).")
+            elif std**2 < (1 + _HARDLY_SETTLED) * prior**2:
                 found.append(
                     f"The rows do not tell the size of the errors of {name}: what is believed of it is what was "
-                    f"stated, {factor:.2g} times the stated ones, uncertain by {100 * std:.0f} %."
+                    f"stated, {size}."
                 )
             else:
                 found.append(
-                    f"The errors of {name} are {factor:.2g} times the stated ones, uncertain by {100 * std:.0f} % "
-                    f"({100 * prior:.0f} % before the rows were seen)."
+                    f"The rows leave the size of the errors of {name} less certain than it was stated: {size} "
+                    f"({before})."
                 )
         return found
 

@@ -14,7 +14,8 @@ from eiv.extras import needs
 
 __all__ = ["cluster", "one_thread", "parallel_config", "register_ray"]
 
-_PATIENCE = 30  # seconds in which a cluster has to answer
+PATIENCE = 30
+"""Seconds in which a cluster has to answer, and to have workers."""
 
 
 def register_ray() -> None:
@@ -58,8 +59,7 @@ def parallel_config(backend: str, n_jobs: int, **options: Any) -> Iterator[None]
     import joblib  # noqa: PLC0415  (an extra)
     from joblib.parallel import BACKENDS  # noqa: PLC0415
 
-    if n_jobs == 0:
-        raise ValueError("n_jobs must be a number of tasks at once, or -1 for as many as there are cores, got 0.")
+    check_jobs(n_jobs)
     with contextlib.ExitStack() as stack:
         if backend == "ray":
             register_ray()
@@ -70,6 +70,17 @@ def parallel_config(backend: str, n_jobs: int, **options: Any) -> Iterator[None]
             raise ValueError(f"backend must be one of {', '.join((*BACKENDS, 'dask', 'ray'))}, got {backend!r}.")
         stack.enter_context(joblib.parallel_config(backend=backend, n_jobs=n_jobs, **options))
         yield
+
+
+def check_jobs(n_jobs: int) -> None:
+    """Raise a ValueError where no task could run.
+
+    Examples:
+        >>> check_jobs(-1)
+
+    """
+    if n_jobs == 0:
+        raise ValueError("n_jobs must be a number of tasks at once, or -1 for as many as there are cores, got 0.")
 
 
 def cluster() -> Any:
@@ -142,10 +153,10 @@ def _check_ray(address: str) -> None:
             capture_output=True,
             check=True,
             text=True,
-            timeout=_PATIENCE,
+            timeout=PATIENCE,
         )
     except subprocess.TimeoutExpired:
-        why = f"nothing answered within {_PATIENCE} s"
+        why = f"nothing answered within {PATIENCE} s"
     except subprocess.CalledProcessError as error:
         why = error.stderr.strip().rpartition("\n")[2].rstrip(".")
     else:
@@ -191,11 +202,11 @@ def _connected(address: str) -> Any:
     """A client of the scheduler at an address, when it has workers; else a ConnectionError."""
     from distributed import Client  # noqa: PLC0415  (slow to import)
 
-    why, client = f"no scheduler answered within {_PATIENCE} s", None
+    why, client = f"no scheduler answered within {PATIENCE} s", None
     try:
-        client = Client(address, set_as_default=True, timeout=_PATIENCE)
-        why = f"the scheduler has had no workers for {_PATIENCE} s"
-        client.wait_for_workers(1, timeout=_PATIENCE)
+        client = Client(address, set_as_default=True, timeout=PATIENCE)
+        why = f"the scheduler has had no workers for {PATIENCE} s"
+        client.wait_for_workers(1, timeout=PATIENCE)
     except (OSError, ValueError) as error:  # ValueError: no address
         if isinstance(error, ValueError):
             why = str(error).rstrip(".")

@@ -11,7 +11,7 @@ __all__ = ["FORMS", "Stated", "is_notation", "read_error", "two_columns"]
 
 FORMS = (
     "0.5 (a standard deviation), 0.4 k=2, 5% (of the reading), 5%sd (of the column's spread), ±0.7 (limits), "
-    "±(0.3 + 2%), 0.3 + 2% (of the true value) and +0.5 -0.2; each with dof=8 at its end where it is itself an estimate"
+    "±(0.3 + 2%), 0.3 + 2% (of the true value) and +0.5 -0.2; each with dof=8 after it where it is itself an estimate"
 )
 """What `read_error` takes."""
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -27,7 +27,7 @@ _PATTERNS = {
     "spread": r"(?P<share>[^%±]*)%\s*sd",
     "reading": r"(?P<share>[^%±]*)%",
 }
-_DOF = re.compile(rf"(?P<error>.*?\S)[\s,;]+\(?\s*dof\s*=\s*(?P<dof>[-+]?(?:{_NUMBER}|\w+))\s*\)?\s*", re.DOTALL)
+_DOF = re.compile(rf"(?<=[^\s,;])[\s,;]+\(?\s*dof\s*=\s*(?P<dof>[-+]?(?:{_NUMBER}|\w+))\s*\)?(?=[\s,;]|$)")
 _LEAST_DOF = 1.0
 _COMPILED = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
 
@@ -106,7 +106,7 @@ def read_error(text: str) -> Stated | None:
 
     """
     alone, dof = without_dof(text)
-    if dof < math.inf:
+    if alone != text:
         stated = read_error(alone)
         return None if stated is None else replace(stated, dof=dof)
     typed = text.replace("−", "-")  # the minus sign of typeset tables
@@ -146,13 +146,13 @@ def without_dof(text: str) -> tuple[str, float]:
         (('0.3', 8.0), ('±0.7', inf))
 
     """
-    found = _DOF.fullmatch(text)
+    found = _DOF.search(text)
     if found is None:
         return text, math.inf
-    dof = _number(found["dof"])
-    if dof is None or not dof >= _LEAST_DOF:
+    dof, rest = _number(found["dof"]), text[: found.start()] + text[found.end() :]
+    if dof is None or not dof >= _LEAST_DOF or _DOF.search(rest):
         raise ValueError(f"dof must be a number of at least {_LEAST_DOF:g}, got {text!r}")
-    return found["error"], dof
+    return rest, dof
 
 
 def with_dof_in_words(words: str, dof: float) -> str:

@@ -7,6 +7,7 @@ for ever. Here each task has a future of its own.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
@@ -14,13 +15,14 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from eiv.extras import needs
-from eiv.io.clusters import cores, dask_client, ray_connection
+from eiv.io.clusters import PATIENCE, check_jobs, cores, dask_client, ray_connection
 from eiv.validation import check_option
 
 __all__ = ["Lost", "Workers", "workers"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+_LOOK = 2.0  # seconds without a result after which the workers are looked for
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 
@@ -45,6 +47,7 @@ class Workers:
         submit: gives a function and its argument to one of them, and returns the future of the result.
         at_once: how many they are.
         is_loss: whether an error of a future says that its worker was killed.
+        check: raises a ConnectionError where the workers are gone, and none come back; None where that cannot be.
 
     Examples:
         >>> with workers("loky", 1) as found:
@@ -56,6 +59,7 @@ class Workers:
     submit: Callable[..., Future[Any]]
     at_once: int
     is_loss: Callable[[BaseException], bool]
+    check: Callable[[], None] | None = None
 
     def results(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | Lost[Item]]:
         """The results of `work` for the items, as they are done. Its errors are raised."""
@@ -66,11 +70,15 @@ class Workers:
                 running[self.submit(work, item)] = item
             if not running:
                 return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                item, error = running.pop(future), future.exception()
+            done = wait(running, timeout=_LOOK, return_when=FIRST_COMPLETED).done
+            if not done and self.check is not None:
+                self.check()
+            for future in done:
+                item = running.pop(future)
+                error = None if future.cancelled() else future.exception()  # Dask cancels where it is gone
                 if error is not None and not self.is_loss(error):
                     raise error
-                yield future.result() if error is None else Lost(item)
+                yield Lost(item) if future.cancelled() or error is not None else future.result()
 
 
 @contextlib.contextmanager
@@ -82,8 +90,8 @@ def workers(engine: str, n_jobs: int) -> Iterator[Workers]:
         n_jobs: how many; -1 for as many as there are cores.
 
     Raises:
-        ValueError: for another engine.
-        ConnectionError: if a cluster does not answer.
+        ValueError: for another engine, or no workers at once.
+        ConnectionError: if a cluster does not answer, or has no workers.
 
     Examples:
         >>> with workers("loky", 1) as found:
@@ -92,7 +100,10 @@ def workers(engine: str, n_jobs: int) -> Iterator[Workers]:
 
     """
     check_option("backend", engine, ("loky", "ray", "dask"))
+    check_jobs(n_jobs)
     with {"loky": _loky, "ray": _ray, "dask": _dask}[engine](n_jobs) as found:
+        if found.at_once < 1:
+            raise ConnectionError(f"The cluster of {engine.capitalize()} has no workers; start some there.")
         yield found
 
 
@@ -149,7 +160,25 @@ def _dask(n_jobs: int) -> Iterator[Workers]:
             client.get_executor(pure=False).submit,
             sum(client.ncores().values()) if n_jobs < 0 else n_jobs,
             lambda error: isinstance(error, KilledWorker | FutureCancelledError),
+            _Watch(client).check,
         )
+
+
+class _Watch:
+    """A watch over the workers of a Dask cluster: its tasks wait for ever where there are none."""
+
+    def __init__(self, client: Any) -> None:
+        self._client, self._seen = client, time.monotonic()
+
+    def check(self) -> None:
+        """Raise a ConnectionError where there have been no workers for a while, or there is no scheduler."""
+        if self._client.status == "running" and self._client.ncores():
+            self._seen = time.monotonic()
+        elif time.monotonic() - self._seen > PATIENCE:
+            raise ConnectionError(
+                f"Dask has had no workers for {PATIENCE} s, though there is work left: they were killed or have "
+                "ended. Start some, and begin again."
+            )
 
 
 def _called(work: Callable[[Item], Result], item: Item) -> Result:

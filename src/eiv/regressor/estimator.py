@@ -176,7 +176,7 @@ class EiVRegressor(RegressorMixin, EiVEstimator, ArgumentsForNumbers):  # type: 
             path: CSV, Parquet or another table that `eiv fit` reads.
             target: the column to predict, or several.
             columns: those of X; by default all others. Columns that `x_err` names as errors are among them.
-            y_err: as for `fit`; or the column that holds it.
+            y_err: a number for all rows, as for `fit`; or the column that holds it.
             sample_weight: the column that says how often each row counts.
             drop_missing: whether rows with missing or infinite values are left out; else they are refused.
             leave_out: places of rows that are not to be learned from, for instance because they are held out.
@@ -189,9 +189,9 @@ class EiVRegressor(RegressorMixin, EiVEstimator, ArgumentsForNumbers):  # type: 
         Raises:
             TableError: where the file cannot be read, or lacks a column.
             TypeError: for what names no file, folder or column.
-            ValueError: as for `fit`; where the target is among the other columns; and for a table of more than 131,072
-                rows where `x_err` states laws or `eiv.estimated` errors, or `missing` is "integrate", which need all
-                rows at once.
+            ValueError: as for `fit`; where the target is among the other columns, or one is named twice; for rows to
+                leave out that are not there; and for a table of more than 131,072 rows where `x_err` states laws or
+                `eiv.estimated` errors, or `missing` is "integrate", which need all rows at once.
 
         Examples:
             >>> import tempfile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,6 +47,14 @@ class FileRoles:
             raise TypeError(f"columns must be a list of names of columns, got {self.columns!r}.")
         if self.sample_weight is not None and not isinstance(self.sample_weight, str):
             raise TypeError(f"sample_weight must be the name of a column, or None, got {self.sample_weight!r}.")
+        if not isinstance(self.y_err, str | int | float | np.integer | np.floating | None):
+            raise TypeError(
+                f"y_err must be the name of a column, a number for all rows, or None, got {type(self.y_err).__name__}."
+            )
+        for argument, named in (("target", self.outputs), ("columns", () if self.columns is None else self.columns)):
+            twice = [name for name, times in Counter(named).items() if times > 1]
+            if twice:
+                raise ValueError(f"{argument}: {twice[0]!r} is named more than once.")
         taken = {
             "columns": () if self.columns is None else self.columns,
             "y_err": (self.y_err,),
@@ -77,7 +86,10 @@ class FileRoles:
         errors = None if columns is None else {name: columns.errors.get(name, 0.0) for name in columns.features}
         strange = [error for error in (errors or {}).values() if isinstance(error, str) and error not in inputs]
         if strange:
-            raise ValueError(f"x_err: {strange[0]!r} is neither a column nor a number, which is what fit_file takes.")
+            raise ValueError(
+                f"x_err: {strange[0]!r} is neither a column nor a number, which is what fit_file takes for more than "
+                f"{AT_ONCE:,} rows."
+            )
         return Roles(
             inputs if columns is None else columns.features,
             self.outputs,
@@ -85,8 +97,19 @@ class FileRoles:
             self.y_err if isinstance(self.y_err, str) else None,
             self.sample_weight,
             self.drop_missing,
-            tuple(np.unique(np.asarray(self.leave_out, dtype=np.intp)).tolist()),
+            tuple(self.left_out(source).tolist()),
         )
+
+    def left_out(self, source: Source) -> NDArray[np.intp]:
+        """The places of the rows to leave out, in order; an error for what names no row of the table."""
+        places = np.unique(np.asarray(self.leave_out))
+        strange = places if places.dtype.kind not in "iu" else places[(places < 0) | (places >= source.n_rows)]
+        if strange.size:
+            raise ValueError(
+                f"leave_out must hold places of rows of {source.path}, whole numbers from 0 to {source.n_rows - 1}, "
+                f"got {strange.tolist()[0]!r}."
+            )
+        return places.astype(np.intp)
 
 
 def _are_names(value: Any) -> bool:
@@ -107,11 +130,11 @@ def fit_file(model: EiVRegressor, path: str | Path, roles: FileRoles, cache: str
         raise ValueError(f"cache must be a folder, and {cache} is a file.")
     roles.check()
     source = open_table(path)
-    in_cache = roles.of_cache(source, model.x_err)
     if source.n_rows <= AT_ONCE:
-        _fit_frame(model, source, roles, in_cache)
+        _fit_frame(model, source, roles)
         return
     _refuse_laws(model)
+    in_cache = roles.of_cache(source, as_estimated(model.x_err))
     folder = source.path.with_name(f"{source.path.name}.eiv-cache") if cache is None else Path(cache)
     with whole_fit(model), TableCache.opened(source, in_cache, folder, keep=cache is not None) as found:
         table = _table(model, roles, in_cache, found)
@@ -128,19 +151,20 @@ def _refuse_laws(model: EiVRegressor) -> None:
         raise ValueError(f"fit_file reads more than {AT_ONCE:,} rows piece by piece, which {what} does not allow.")
 
 
-def _fit_frame(model: EiVRegressor, source: Source, roles: FileRoles, in_cache: Roles) -> None:
+def _fit_frame(model: EiVRegressor, source: Source, roles: FileRoles) -> None:
     """Fit rows that fit into memory as `fit` does."""
     import pandas as pd  # noqa: PLC0415  (slow to import)
 
     from eiv.io.tablecache import columns_of  # noqa: PLC0415  (needs pyarrow)
     from eiv.io.tables.columns import check_columns  # noqa: PLC0415
 
-    inputs = roles.inputs(source)
-    check_columns(source, (*inputs, *in_cache.columns), "the fit")
-    names = tuple(dict.fromkeys((*inputs, *in_cache.columns)))
+    inputs, known = roles.inputs(source), [roles.y_err] if isinstance(roles.y_err, str) else []
+    weighted = [] if roles.sample_weight is None else [roles.sample_weight]
+    names = tuple(dict.fromkeys((*inputs, *roles.outputs, *known, *weighted)))
+    check_columns(source, names, "the fit")
     rows = pd.DataFrame(columns_of(source, names))
     good = np.ones(len(rows), dtype=bool)
-    good[list(in_cache.leave_out)] = False
+    good[roles.left_out(source)] = False
     if roles.drop_missing:
         good &= np.isfinite(rows.to_numpy()).all(1)
     rows = rows[good].reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""`fit_splits`: models of several choices of rows, trained as one stack."""
+"""`fit_splits`: models of several choices of rows, fitted at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from eiv.regressor.estimator import EiVRegressor
 from eiv.training.choosing import fit_models
 from eiv.training.fitting import Spec, Table
 from eiv.training.neighbours import warn_of_missed_curves
-from eiv.training.progress import Progress, part_of, tell
+from eiv.training.progress import Progress, tell
 
 __all__ = ["fit_splits"]
 
@@ -42,9 +42,10 @@ def fit_splits(
     *,
     on_progress: Callable[[float], None] | None = None,
 ) -> list[EiVRegressor]:
-    """Fit a copy of `model` on each of several choices of rows, all of them together as one stack of networks.
+    """Fit a copy of `model` on each of several choices of rows, all of them at once.
 
-    The models come out as if each had been fitted alone on its rows with its own `random_state`, but sooner. Under
+    Networks of cosines are fitted side by side, one on each core. Those of layers are trained as one stack for each
+    number of rows. The models come out as if each had been fitted alone on its rows with its own `random_state`. Under
     `joblib.parallel_config(backend="ray")` or "dask" each is fitted alone, as a task of that cluster.
 
     Args:
@@ -72,14 +73,10 @@ def fit_splits(
     if not isinstance(model, EiVRegressor):
         raise TypeError(f"model must be an EiVRegressor, got {type(model).__name__}.")
     models, tables = _of_splits(model, X, y, splits, (X_err, y_err, sample_weight))
-    sizes, said = sorted({len(table.x) for table in tables}), set[type[Warning]]()
-    for done, n_rows in enumerate(sizes):
-        chosen = [i for i, table in enumerate(tables) if len(table.x) == n_rows]
-        report = part_of(on_progress, done, len(sizes))
-        with _one_warning_of_a_kind(said), own_defaults():
-            found = _fitted([spec_of(models[i]) for i in chosen], [tables[i] for i in chosen], report)
-        for i, fitted_model in zip(chosen, found, strict=True):
-            models[i].model_ = fitted_model
+    with _one_warning_of_a_kind(), own_defaults():
+        found = _fitted([spec_of(each) for each in models], tables, on_progress)
+    for each, fitted_model in zip(models, found, strict=True):
+        each.model_ = fitted_model
     if model.epochs is None:
         warn_of_missed_curves([each.model_ for each in models], tables, stacklevel=2)
     return models
@@ -105,15 +102,13 @@ def _alone(spec: Spec, table: Table) -> tuple[FittedModel, list[Warning]]:
 
 
 @contextlib.contextmanager
-def _one_warning_of_a_kind(said: set[type[Warning]]) -> Iterator[None]:
-    """Pass on the last warning of each category that is not in `said` yet: fits of one table warn of the same."""
+def _one_warning_of_a_kind() -> Iterator[None]:
+    """Pass on the last warning of each category: fits of one table warn of the same."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
     for category, message in {each.category: each.message for each in caught}.items():
-        if category not in said:
-            warnings.warn(message, category, stacklevel=4)
-    said.update(each.category for each in caught)
+        warnings.warn(message, category, stacklevel=4)
 
 
 def _of_splits(

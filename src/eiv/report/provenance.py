@@ -87,13 +87,14 @@ def _chosen(training: Mapping[str, Any]) -> list[tuple[str, str]]:
 def words_on_factor(header: Mapping[str, Any]) -> str:
     """That stated errors of X are not taken as they are, and why; empty where they are.
 
-    Where their size was learned, what was found.
+    Where their size was learned, what was found, and that it holds for new rows too.
     """
     if (sizes := header.get("sizes")) is not None:  # older files have none
         from eiv.inputs import LearnedSizes  # noqa: PLC0415  (slow to import)
 
         factor, std, prior_std = (np.array(sizes[name], dtype=float) for name in ("factor", "std", "prior_std"))
-        return " ".join(LearnedSizes(factor, std, prior_std).words(header["features"]["names"]))
+        found = LearnedSizes(factor, std, prior_std).words(header["features"]["names"])
+        return " ".join([*found, "Errors that are stated for new rows are multiplied in the same way."])
     factor = header["settings"].get("x_err_factor", 1.0)
     v.check("x_err_factor", factor, v.real(0))
     return factor_sentence(factor, header["changed_since_fit"].get("x_err_factor", factor))

@@ -40,10 +40,14 @@ Array = NDArray[np.float64]
 
 
 def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Progress = None) -> list[FittedModel]:
-    """Fit models of one kind, on as many rows each, and choose what their arguments leave open."""
-    if len({table.size for table in tables}) > 1:  # with weights: other settings, and other numbers of visits
-        parts = [part_of(on_progress, i, len(specs)) for i in range(len(specs))]
-        return [fit_models([spec], [table], part)[0] for spec, table, part in zip(specs, tables, parts, strict=True)]
+    """Fit models of one kind, and choose what their arguments leave open."""
+    groups = _fitted_together(specs, tables)
+    if len(groups) > 1:
+        found: dict[int, FittedModel] = {}
+        for i, places in enumerate(groups):
+            chosen = [specs[place] for place in places], [tables[place] for place in places]
+            found |= dict(zip(places, fit_models(*chosen, part_of(on_progress, i, len(groups))), strict=True))
+        return [found[place] for place in range(len(specs))]
     tables = suited(specs[0], tables)
     if specs[0].arguments.get("likelihood") == AUTO:
         parts = [part_of(on_progress, i, len(specs)) for i in range(len(specs))]
@@ -64,11 +68,27 @@ def fit_models(specs: Sequence[Spec], tables: Sequence[Table], on_progress: Prog
         return found_by_trial
     models = fit_stack(specs, tables, between(on_progress, 0.0, _SHARE_OF_FIT))
     tell(on_progress, _SHARE_OF_FIT, "whether the labels bear out the errors")
-    found = [_borne_out(*parts) for parts in zip(specs, tables, models, strict=True)]
+    borne_out = [_borne_out(*parts) for parts in zip(specs, tables, models, strict=True)]
     tell(on_progress, 1.0, "")
-    if words := [words for _, words in found if words]:
+    if words := [words for _, words in borne_out if words]:
         _warn(words[-1])  # which is that of all rows, where the others have some of them
-    return [model for model, _ in found]
+    return [model for model, _ in borne_out]
+
+
+def _fitted_together(specs: Sequence[Spec], tables: Sequence[Table]) -> list[list[int]]:
+    """The places of the models that are fitted at once, those of the fewest rows first.
+
+    Networks of layers are trained as one stack, for which they need as many rows and visits each. Networks of cosines
+    are fitted side by side, each by itself, and so may differ in their rows, but not in their width.
+    """
+    n_noisy, groups = max(table.n_noisy for table in tables), dict[tuple[int, ...], list[int]]()
+    for place in sorted(range(len(tables)), key=lambda place: len(tables[place].x)):
+        table = tables[place]
+        settings, n_rows = settings_for(specs[place].arguments, table.size, n_noisy), len(table.x)
+        of_cosines = int(n_rows > _MOST_ROWS), settings.hidden_units, settings.batch_size
+        key = of_cosines if settings.network == "cosine" else (n_rows, table.size)
+        groups.setdefault(key, []).append(place)
+    return [sorted(places) for places in groups.values()]
 
 
 def _unless_labels_object(

@@ -20,6 +20,18 @@ def check_columns(source: Source, names: Sequence[str], what: str) -> None:
             raise TableError(f"{source.path} has no column {name!r} ({what}); it has: {listed(source.columns)}.")
 
 
+def split_names(texts: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """The names in texts that hold one or, with commas between them, several; names of `columns` may contain commas.
+
+    Examples:
+        >>> split_names(["a,b", "c, d"], ["a", "b", "c, d"])
+        ['a', 'b', 'c, d']
+
+    """
+    found = [[text] if text in columns else text.split(",") for text in texts]
+    return [name if name in columns else name.strip() for names in found for name in names]
+
+
 def check_unit(source: Source, column: str, unit: str | None, whose: str) -> None:
     """Raise a `TableError` where a column has another unit than `unit`, that of `whose`; nothing is converted."""
     own = source.units.get(column)

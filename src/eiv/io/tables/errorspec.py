@@ -24,7 +24,7 @@ __all__ = ["ErrorSpec", "ErrorTerm"]
 
 Array = NDArray[np.float64]
 _FACTOR = re.compile(r"[\s±\d.(,;eE%)+−-]*(?:sd[\s,;(]+)?(?:k|dof|low|high)\s*")  # before the sign = of a number
-_END = re.compile(r"(?P<error>.*?\S)[\s,;]+(?P<name>low|high)\s*=\s*(?P<value>\S+)\s*", re.DOTALL)
+_END = re.compile(r"(?<=[^\s,;])[\s,;]+(?P<name>low|high)\s*=\s*(?P<value>\S+?)(?=[,;]?(?:\s|$))")
 Kind = Literal["absolute", "reading", "spread", "column", "columns", "stated"]
 Entry = float | Array | str | tuple[Array, Array]
 """The error of a feature, as `X_err` takes it: a number, one per row, a text, or minus and plus of each row."""
@@ -376,14 +376,14 @@ def split_error(text: str, columns: Sequence[str]) -> tuple[str | None, str]:
 def _without_ends(text: str) -> tuple[str, dict[str, float]]:
     """The text of an error without the ends `low=` and `high=` of what cells such as <0.05 leave open, and these."""
     ends: dict[str, float] = {}
-    while found := _END.fullmatch(text):
+    for found in _END.finditer(text):
         end = _number(found["value"].replace("−", "-"))
         if end is None or not math.isfinite(end) or found["name"] in ends:
             raise ValueError(f"{found['name']} must be one number, got {text!r}")
-        text, ends = found["error"], ends | {found["name"]: end}
+        ends[found["name"]] = end
     if len(ends) > 1 and not ends["low"] < ends["high"]:
         raise ValueError(f"low = {ends['low']:g} must be below high = {ends['high']:g}")
-    return text, ends
+    return _END.sub("", text), ends
 
 
 def _number(text: str) -> float | None:

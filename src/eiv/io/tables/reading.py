@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from eiv.extras import needs
 from eiv.io.tables.rowgroups import rows_at_once
-from eiv.io.tables.scanning import TableError, is_gzip, open_bytes
+from eiv.io.tables.scanning import TableError, TextError, is_gzip, open_bytes
 from eiv.io.tables.textformat import TextFormat
 from eiv.io.tables.workbooks import LARGEST_TEXT, LONGEST_CELL, check_workbook
 
@@ -151,7 +151,7 @@ class TableRows:
         )
         bare = np.flatnonzero(hidden.to_numpy(zero_copy_only=False) & ~found.hidden)
         if len(bare):
-            raise self._refusal(column, int(bare[0]), cells[int(bare[0])].as_py(), "a limit without a number.")
+            raise self.refusal(column, int(bare[0]), cells[int(bare[0])].as_py(), "a limit without a number.")
         return found
 
     def _numbers(self, column: str) -> Array:
@@ -170,7 +170,7 @@ class TableRows:
         if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
             values = self._parsed(column, values)
         elif not (_is_number(values.type) or pa.types.is_null(values.type)):
-            raise TableError(f"{self.source.path}: column {column!r} holds {values.type}, not numbers.")
+            raise TextError(f"{self.source.path}: column {column!r} holds {values.type}, not numbers.")
         rounded = pc.cast(values, pa.float64(), safe=False)  # rounds integers above 2^53, as in a CSV
         return np.asarray(pc.fill_null(rounded, np.nan).to_numpy(zero_copy_only=False))
 
@@ -198,15 +198,17 @@ class TableRows:
             value, hint = text[row].as_py(), ""
             if sign == "." and re.fullmatch(r"[-+]?\d+,\d+", value):
                 hint = " Is ',' its decimal sign? Then use --decimal ,"
-            raise self._refusal(column, row, value, f"not a number.{hint}") from None
+            refusal = self.refusal(column, row, value, f"not a number.{hint}")
+            raise refusal if hint else TextError(str(refusal)) from None
 
     def _refuse(self, column: str, text: Any, pattern: str, why: str) -> None:
         """Raise a `TableError` for the first cell that matches the pattern, if there is one."""
         row = pc.index(pc.fill_null(pc.match_substring_regex(text, pattern), False), True).as_py()
         if row >= 0:
-            raise self._refusal(column, row, text[row].as_py(), why)
+            raise self.refusal(column, row, text[row].as_py(), why)
 
-    def _refusal(self, column: str, row: int, value: str, why: str) -> TableError:
+    def refusal(self, column: str, row: int, value: str, why: str) -> TableError:
+        """The error that says what is wrong with the value of a cell."""
         place = f"{self.source.path}, {self.source.place(self.first + row)}"
         return TableError(f"{place}: column {column!r} holds {value[:40]!r}, {why}")
 

@@ -32,6 +32,18 @@ class TableError(ValueError):
     """
 
 
+class TextError(TableError):
+    """A column that is to hold numbers holds something else.
+
+    Examples:
+        >>> raise TextError("data.csv, line 2: column 'a' holds 'long', not a number.")
+        Traceback (most recent call last):
+        ...
+        eiv.io.tables.scanning.TextError: data.csv, line 2: column 'a' holds 'long', not a number.
+
+    """
+
+
 @dataclass(frozen=True)
 class Scan:
     """The encoding of a text table and the number of its rows, with the header, found without a parser.
