@@ -91,7 +91,7 @@ class Record(ReadOnly):
         zeta_ess: the effective sample size of the zetas of a row; None for exact inputs.
         bound_gap: the error of the bound because zetas are few, in nats per row; None for exact inputs.
         evidence: for networks of cosines, the log density of the labels from which the kernel was found; else None.
-        left_out: how well each of these labels is predicted from the others by that kernel. Files do not keep it.
+        left_out: how well each of these labels is predicted from the others by the fit's kernel. Files do not keep it.
         kernel: for networks of cosines, the logarithms that `evidence` belongs to, as they are searched for; else None.
             Files do not keep it.
         likelihood_choice: how the likelihood was chosen, in words; empty where it was given.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -252,16 +252,22 @@ def _borne_out(spec: Spec, table: Table, model: FittedModel) -> tuple[FittedMode
     record, taken = model.record, model.settings.x_err_factor
     if record.evidence is None or record.left_out is None or not table.n_noisy or not taken:
         return model, ""
-    stated, once = _Said(record.evidence, record.left_out), table.once()
+    asked, of_fit, once = taken, record.left_out, table.once()
+
+    def compared() -> _Said:
+        return _what_labels_say(spec, once, (asked,), model)[asked]
+
+    stated = _Said(record.evidence, lambda: of_fit, lambda: compared().in_folds())
     if once is not table:  # copies of a label would be taken for a curve that passes through them, without scatter
-        stated = _what_labels_say(spec, once, (taken,), model)[taken]
+        stated = compared()
     found = _what_labels_say(spec, once, _FACTORS, model)
     if max(each.evidence for each in found.values()) - stated.evidence >= _VERY_STRONG:
         found |= _what_labels_say(spec, once, _BETWEEN, model)
         taken = max(found, key=lambda factor: found[factor].evidence)
     of_taken = found.get(taken, stated)
-    if found[0.0].predicts_better_than(of_taken):
-        taken, loss = 0.0, of_taken.left_out.loss_to(found[0.0].left_out)[0]
+    loss = _loss_to_ignoring(of_taken, found[0.0], device_of(spec.arguments["device"]))
+    if loss is not None:
+        taken = 0.0
         why = (
             f"with these {_size(0.0)}, labels are predicted better from the others (a CRPS {loss:.0%} larger otherwise)"
         )
@@ -296,18 +302,35 @@ def _warn(words: str) -> None:
 
 
 class _Said(NamedTuple):
-    """What the labels say of errors of one size: their density, and how well each is predicted from the others."""
+    """What the labels say of errors of one size.
+
+    Attributes:
+        evidence: the logarithm of their density.
+        left_out: finds how well each is predicted from the others, by the kernel of a fit to all.
+        in_folds: the same, by kernels of fits to the others (`KernelSearch.in_folds`).
+
+    """
 
     evidence: float
-    left_out: LeftOut
+    left_out: Callable[[], LeftOut]
+    in_folds: Callable[[], LeftOut]
 
-    def predicts_better_than(self, other: _Said) -> bool:
-        """Whether each label is clearly predicted better from the others than with errors of another size.
 
-        The evidence takes the variances of labels as known, though the labels have been used to find them. Large errors
-        and a kernel of short waves can describe all labels well and predict none of them.
-        """
-        return _is_clear(other.left_out, self.left_out)
+def _loss_to_ignoring(taken: _Said, ignoring: _Said, device: torch.device) -> float | None:
+    """By which share predictions with the errors are worse than those without, where they clearly are.
+
+    The evidence takes the variances of labels as known, though the labels have been used to find them. Large errors and
+    a kernel of short waves can describe all labels well and predict none of them. But a kernel from all labels has seen
+    the label that is left out: where rows are few and features many, one without errors passes close to each label. So
+    kernels that have not seen it have to agree; these take longer to find.
+    """
+    loss = None
+    for left_out, holds in (("left_out", _is_clear), ("in_folds", _is_larger)):
+        with_errors, without = run_tasks([getattr(taken, left_out), getattr(ignoring, left_out)], device)
+        if not holds(with_errors, without):
+            return None
+        loss = with_errors.loss_to(without)[0]
+    return loss
 
 
 def _is_clear(of_errors: LeftOut, without: LeftOut) -> bool:
@@ -316,20 +339,28 @@ def _is_clear(of_errors: LeftOut, without: LeftOut) -> bool:
     return loss - _SURE * error > _NO_FARTHER - 1
 
 
+def _is_larger(of_errors: LeftOut, without: LeftOut) -> bool:
+    """Whether the CRPS is larger with the errors by more than 2 %."""
+    return of_errors.loss_to(without)[0] > _NO_FARTHER - 1
+
+
 def _what_labels_say(spec: Spec, table: Table, factors: Sequence[float], stated: FittedModel) -> dict[float, _Said]:
     """What the labels say of the errors of X, by what these are multiplied by.
 
     Kernel and prior of zeta begin at those of the `stated` errors, so that what is compared is the errors: searches
-    from nothing may end at different maxima. Without errors there may be a far better kernel than from there, and a
-    search from nothing takes little time; the better of the two is taken.
+    from nothing may end at different maxima. These kernels have no directions, but predictions are compared with the
+    kernels that fits would take.
     """
     kernel = torch.tensor(stated.record.kernel)
 
     def said(factor: float) -> _Said:
         search = Trial.of(spec.given(x_err_factor=factor), table, stated.input_prior).search
-        found = [search.near(kernel)] if factor else [search.near(kernel), search.best()]
-        evidence, best = max(((search.log_density(each), each) for each in found), key=lambda pair: pair[0])
-        return _Said(evidence, search.left_out(best))
+        plain = search.better_near(kernel)
+
+        def left_out() -> LeftOut:
+            return search.left_out(search.with_directions(plain))
+
+        return _Said(search.log_density(plain), left_out, partial(search.in_folds, plain))
 
     tasks = [partial(said, factor) for factor in factors]
     device = device_of(spec.arguments["device"])

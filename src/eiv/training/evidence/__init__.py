@@ -8,7 +8,7 @@ labels has a closed form, which every module here writes out. Another likelihood
 from eiv.training.evidence.fit import Fitted as Fitted
 from eiv.training.evidence.fit import KernelSearch as KernelSearch
 from eiv.training.evidence.fit import fit_by_evidence as fit_by_evidence
+from eiv.training.evidence.left_out import LeftOut as LeftOut
 from eiv.training.evidence.pool import MEMBERS as MEMBERS
 from eiv.training.evidence.search import Found as Found
 from eiv.training.evidence.search import n_rounds as n_rounds
-from eiv.training.evidence.solution import LeftOut as LeftOut

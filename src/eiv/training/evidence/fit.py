@@ -17,6 +17,7 @@ from eiv.inputs import Rows, ZetaPosterior
 from eiv.posteriors import WeightPosterior
 from eiv.training.evidence.explanations import explanations
 from eiv.training.evidence.features import Family, Inputs
+from eiv.training.evidence.left_out import LeftOut, left_out, scored
 from eiv.training.evidence.pool import MEMBERS, pool_of
 from eiv.training.evidence.search import (
     Found,
@@ -27,12 +28,14 @@ from eiv.training.evidence.search import (
     rows_of_search,
     search,
     unheard,
+    with_directions,
 )
-from eiv.training.evidence.solution import Labels, LeftOut, Solution, left_out, solve
+from eiv.training.evidence.solution import Labels, Solution, predicted, solve
 from eiv.training.progress import Progress, between, tell
 
 _SHARE_OF_EXPLANATIONS = 0.48  # of the time after the search
 _SEARCHED = 96  # frequencies that a kernel is found with
+_FOLDS = 5  # of rows whose labels are predicted from the others
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,8 @@ class Fitted:
         course: of the negative evidence in nats per row, a number for each round of the search.
         evidence: the logarithm of the density of the labels that the kernel was found from
             (`KernelSearch.log_density`).
-        left_out: how well each of these labels is predicted from the others.
-        kernel: the values of the best kernel without directions, to which evidence and predictions belong.
+        left_out: how well each of these labels is predicted from the others by the kernel that is taken.
+        kernel: the values of the best kernel without directions, to which the evidence belongs.
 
     """
 
@@ -98,6 +101,18 @@ class KernelSearch(NamedTuple):
         """The best kernel that is found from where another one is."""
         return continued(flat.to(self.labels.y), *self, unheard)
 
+    def better_near(self, flat: Tensor) -> Found:
+        """The better of the kernels that are found near another one and, without errors, from nothing.
+
+        Without errors there may be a far better kernel than near, and a search from nothing takes little time.
+        """
+        found = [self.near(flat), self.best()] if self.inputs.is_exact else [self.near(flat)]
+        return max(found, key=self.log_density)
+
+    def with_directions(self, plain: Found) -> Found:
+        """The kernel that a fit takes after one without directions."""
+        return with_directions(plain, self.inputs, self.labels, self.known_noise, unheard)
+
     def log_density(self, found: Found) -> float:
         """Of the labels that a kernel was found from (`evidence_of_means`)."""
         rows = self.rows
@@ -108,6 +123,25 @@ class KernelSearch(NamedTuple):
         """How well a kernel predicts each label that it was found from, from the others."""
         rows, values, draws = self.rows, found.family.values(found.flat), found.family.draws(self.labels.y)
         return left_out(found.family, values, draws, self.inputs.take(rows), self.labels.take(rows), found.solution)
+
+    def in_folds(self, plain: Found) -> LeftOut:
+        """How well the labels of each fold are predicted from the others, by kernels that have not seen them either.
+
+        Each is found near that of all rows, as it would be for a fit.
+        """
+        rows = self.rows  # in random order
+        inputs, labels = self.inputs.take(rows), self.labels.take(rows)
+        places = torch.arange(len(rows), device=rows.device)
+        mean, variance = torch.zeros_like(labels.y), torch.zeros_like(labels.y)
+        for fold in range(_FOLDS):
+            rest, held_out = places[places % _FOLDS != fold], places[places % _FOLDS == fold]
+            others = self._replace(inputs=inputs.take(rest), labels=labels.take(rest))
+            found = others.with_directions(others.better_near(plain.flat))
+            parts = found.family, found.family.values(found.flat), found.family.draws(labels.y)
+            held = inputs.take(held_out), labels.take(held_out)
+            with torch.no_grad():
+                mean[held_out], variance[held_out] = predicted(*parts, *held, found.solution)
+        return scored(labels, mean, variance)
 
 
 def fit_by_evidence(
@@ -160,7 +194,7 @@ def fit_by_evidence(
     tell(on_progress, 1.0, "covariance of the weights")
     _take_over(posterior, members)
     y_noise = torch.stack([member.family.values(member.flat).log_noise.exp() for member in members])
-    course, said = y_noise.new_tensor(found.course), (task.log_density(plain), task.left_out(plain))
+    course, said = y_noise.new_tensor(found.course), (task.log_density(plain), task.left_out(found))
     return Fitted(posterior, y_noise, np.array(shares), course, *said, plain.flat)
 
 

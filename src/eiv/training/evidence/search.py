@@ -88,6 +88,14 @@ def search(
         plain = plain_search(inputs, labels, family, known_noise, on_round)
     else:
         plain = continued(near, inputs, labels, family, known_noise, on_round)
+    return with_directions(plain, inputs, labels, known_noise, on_round)
+
+
+def with_directions(
+    plain: Found, inputs: Inputs, labels: Labels, known_noise: Tensor | None, on_round: OnRound
+) -> Found:
+    """The better of a kernel without directions and the best one with them from there on (see `search`)."""
+    family = plain.family
     if family.n_inputs == 1:
         return plain
     rows = rows_of_search(labels, family.seed)

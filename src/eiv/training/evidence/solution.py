@@ -8,17 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from eiv.metrics import normal_crps
-from eiv.scaling import mean_and_spread
 from eiv.training.evidence.features import Draws, Family, Inputs, Values
 
 _STEPS, _HALVINGS = 6, 6
-_MOST_LEVERAGE = 1 - 1e-9  # of a label for its own prediction: less than one but for rounding
 _ENOUGH = 1e-3  # gain of a step, in roots of the number of rows, below which no other is taken
 
 
@@ -112,13 +107,13 @@ def solve(
         The weights.
 
     """
-    features = _RowFeatures(family, values, draws, inputs)
+    features = RowFeatures(family, values, draws, inputs)
     found = []
     for j, sigma in enumerate(values.log_noise.exp()):
         of_inputs = spare = torch.zeros_like(labels.y[:, j])
         if before is not None:
             of_inputs, spare = before.of_inputs[:, j], before.spare[:, j]
-        own = _Output(labels.y[:, j], sigma.square() + labels.known[:, j], labels.weights)
+        own = Output.of(labels, sigma, j)
         found.append(_of_output(features, own, of_inputs, spare))
     weights, inverse_covariance, of_inputs, spares, evidence = (
         torch.stack(parts) for parts in zip(*found, strict=True)
@@ -129,72 +124,31 @@ def solve(
 def log_density(
     family: Family, values: Values, draws: Draws, inputs: Inputs, labels: Labels, solution: Solution
 ) -> Tensor:
-    r"""The logarithm of the density of the labels of each row, other than those that the weights were found from.
+    """The logarithm of the density of the labels of each row, other than those that the weights were found from."""
+    mean, variance = predicted(family, values, draws, inputs, labels, solution)
+    return -0.5 * ((labels.y - mean).square() / variance + (2 * math.pi * variance).log()).sum(1)
 
-    .. math:: \log \mathcal{N}\big(y_i \,|\, \mu_i^T \hat w,\
-              \sigma_y^2 + y_{err}^2 + \hat w^T \Sigma_i \hat w + \mathrm{tr}\, \Sigma_i C + \mu_i^T C \mu_i\big)
+
+def predicted(
+    family: Family, values: Values, draws: Draws, inputs: Inputs, labels: Labels, solution: Solution
+) -> tuple[Tensor, Tensor]:
+    r"""Mean and variance of labels other than those that the weights were found from, `rows x n_y` each.
+
+    .. math:: \mu_i^T \hat w, \qquad
+              \sigma_y^2 + y_{err}^2 + \hat w^T \Sigma_i \hat w + \mathrm{tr}\, \Sigma_i C + \mu_i^T C \mu_i
     """
-    found = torch.zeros_like(labels.y[:, 0])
+    mean, variance = torch.zeros_like(labels.y), values.log_noise.exp().square() + labels.known
     roots = torch.linalg.cholesky(solution.inverse_covariance)
-    for block in _RowFeatures(family, values, draws, inputs):
+    for block in RowFeatures(family, values, draws, inputs):
         rows, means = block.rows, block.means
         for j, (w, root) in enumerate(zip(solution.weights, roots, strict=True)):
-            variance = values.log_noise[j].exp().square() + labels.known[rows, j]
-            variance = variance + block.variance(w)[0] + block.spare(root)
-            variance = variance + torch.linalg.solve_triangular(root, means.T, upper=False).square().sum(0)
-            residuals = labels.y[rows, j] - means @ w
-            found[rows] -= 0.5 * (residuals.square() / variance + (2 * math.pi * variance).log())
-    return found
+            of_weights = torch.linalg.solve_triangular(root, means.T, upper=False).square().sum(0)
+            variance[rows, j] += block.variance(w)[0] + block.spare(root) + of_weights
+            mean[rows, j] = means @ w
+    return mean, variance
 
 
-class LeftOut(NamedTuple):
-    """How well each label is predicted from the others.
-
-    Attributes:
-        crps: `rows`, the scores of the predicted distributions, a mean over the outputs; smaller is better.
-        counts: `rows`, how often each row counts.
-
-    """
-
-    crps: NDArray[np.float64]
-    counts: NDArray[np.float64]
-
-    def loss_to(self, other: LeftOut) -> tuple[float, float]:
-        """The share by which the score is above that of other predictions of these labels, and its standard error."""
-        mean, std = mean_and_spread(self.crps - other.crps, self.counts)
-        scale = np.average(other.crps, weights=self.counts)
-        return float(mean / scale), float(std / scale / self.counts.sum() ** 0.5)
-
-
-def left_out(
-    family: Family, values: Values, draws: Draws, inputs: Inputs, labels: Labels, solution: Solution
-) -> LeftOut:
-    r"""Predictions of each label by weights that have not seen it, without finding them anew.
-
-    .. math::
-        y_i - \hat y_{-i} = \frac{y_i - \mu_i^T w}{1 - h_i}, \qquad
-        \mathrm{Var}_{-i}\, y_i = n_i + \frac{\mu_i^T C \mu_i}{1 - h_i}, \qquad
-        h_i = c_i \frac{\mu_i^T C \mu_i}{n_i}
-
-    The weights are those for which the variances n_i of the labels are known; C is their covariance. With kernel,
-    sigma_y and these variances from all labels, that is exact. A row of weight c is left out as a whole.
-    """
-    scores = torch.zeros_like(labels.y)
-    means = family.means(inputs, values, draws)
-    one = torch.eye(means.shape[1], dtype=means.dtype, device=means.device)
-    noises = (2 * values.log_noise).exp() + labels.known + solution.of_inputs + solution.spare
-    for j, (y, noise) in enumerate(zip(labels.y.T, noises.T, strict=True)):
-        scaled = means * (labels.weights / noise).unsqueeze(1)
-        root = torch.linalg.cholesky(one.addmm(scaled.T, means))
-        w = torch.cholesky_solve((scaled.T @ y).unsqueeze(1), root).squeeze(1)
-        of_weights = torch.linalg.solve_triangular(root, means.T, upper=False).square().sum(0)
-        left = 1 - (labels.weights * of_weights / noise).clamp_max(_MOST_LEVERAGE)
-        gaps, std = (y - means @ w) / left, (noise + of_weights / left).sqrt()
-        scores[:, j] = torch.from_numpy(normal_crps(gaps.cpu().numpy(), 0.0, std.cpu().numpy())).to(scores)
-    return LeftOut(scores.mean(1).cpu().numpy(), labels.weights.cpu().numpy())
-
-
-class _Block(NamedTuple):
+class Block(NamedTuple):
     """The features of some rows: their means, and how those at the nodes differ from these, with the nodes' weights.
 
     The differences make variances alone, which need no more digits than float32 has.
@@ -218,29 +172,29 @@ class _Block(NamedTuple):
         return found
 
 
-class _RowFeatures:
+class RowFeatures:
     """The features of all rows, block by block; kept where they are one block."""
 
     def __init__(self, family: Family, values: Values, draws: Draws, inputs: Inputs) -> None:
         self.family, self.values, self.draws, self.inputs = family, values, draws, inputs
         self.kept = list(self._made()) if inputs.fits(family.n_features) else []
 
-    def __iter__(self) -> Iterator[_Block]:
+    def __iter__(self) -> Iterator[Block]:
         return iter(self.kept) if self.kept else self._made()
 
-    def _made(self) -> Iterator[_Block]:
+    def _made(self) -> Iterator[Block]:
         for rows, block in self.inputs.blocks(self.family.n_features):
             means = self.family.means(block, self.values, self.draws)
             if block.is_exact:
                 nothing = torch.zeros_like(means, dtype=torch.float32).unsqueeze(1)
-                yield _Block(rows, means, nothing, torch.ones_like(means[:, :1]))
+                yield Block(rows, means, nothing, torch.ones_like(means[:, :1]))
                 continue
             zeta, weights = self.inputs.nodes
             nodes = zeta[rows], weights[rows]
-            yield _Block(rows, means, self.family.differences(nodes, self.values, self.draws), nodes[1])
+            yield Block(rows, means, self.family.differences(nodes, self.values, self.draws), nodes[1])
 
 
-class _Look(NamedTuple):
+class Look(NamedTuple):
     """What the sum to be lowered is at some weights, and how it changes; without the prior of the weights."""
 
     value: Tensor
@@ -249,15 +203,21 @@ class _Look(NamedTuple):
     variances: Tensor
 
 
-class _Output(NamedTuple):
+class Output(NamedTuple):
     """One output of the rows: labels, their variance beside that from the input, and weights, `rows` each."""
 
     y: Tensor
     noise: Tensor
     counts: Tensor
 
+    @classmethod
+    def of(cls, labels: Labels, sigma: Tensor, j: int) -> Output:
+        """Output j, whose noise has the standard deviation sigma."""
+        return cls(labels.y[:, j], sigma.square() + labels.known[:, j], labels.weights)
 
-def _look(features: _RowFeatures, output: _Output, spare: Tensor | float, w: Tensor) -> _Look:
+
+def look(features: RowFeatures, output: Output, spare: Tensor | float, w: Tensor) -> Look:
+    """Go through the rows with some weights."""
     y, noise, counts = output
     least = noise + spare
     value, slope, information = y.new_zeros(()), torch.zeros_like(w), w.new_zeros(len(w), len(w))
@@ -274,27 +234,40 @@ def _look(features: _RowFeatures, output: _Output, spare: Tensor | float, w: Ten
         for part in (means * roots[0].unsqueeze(1), steepness * roots[1].unsqueeze(1)):
             information = information.addmm(part.T, part)
         variances.append(variance)
-    return _Look(value, slope, information, torch.cat(variances))
+    return Look(value, slope, information, torch.cat(variances))
 
 
 def _of_output(
-    features: _RowFeatures, output: _Output, of_inputs: Tensor, spare: Tensor
+    features: RowFeatures, output: Output, of_inputs: Tensor, spare: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """What a solution has, for one output.
 
     `of_inputs` and `spare` are the variance of labels from their inputs to start from. The evidence is that with the tr
     Sigma C that is found.
     """
-    size = float(output.counts.sum())
     w = _by_means_alone(features, output, output.noise + spare + of_inputs)
+    w, now = lowest(features, output, spare, w)
     one = torch.eye(len(w), dtype=w.dtype, device=w.device)
-    now = _look(features, output, spare, w)
+    inverse_covariance = now.information + one
+    root = torch.linalg.cholesky(inverse_covariance)
+    spare = torch.cat([block.spare(root) for block in features])
+    there = look(features, output, spare, w)
+    loss = there.value + 0.5 * (w @ w + output.counts.sum() * math.log(2 * math.pi))
+    evidence = -loss - torch.linalg.cholesky(there.information + one).diagonal().log().sum()
+    return w, inverse_covariance, now.variances, spare, evidence
+
+
+def lowest(features: RowFeatures, output: Output, spare: Tensor, w: Tensor) -> tuple[Tensor, Look]:
+    """The weights that lower the sum as far as it goes, by Fisher's scoring from w, and the look with them."""
+    size = float(output.counts.sum())
+    one = torch.eye(len(w), dtype=w.dtype, device=w.device)
+    now = look(features, output, spare, w)
     for _ in range(_STEPS):
         root = torch.linalg.cholesky(now.information + one)
         step = torch.cholesky_solve(-(now.slope + w).unsqueeze(1), root).squeeze(1)
         for halving in range(_HALVINGS):
             moved = w + step / 2**halving
-            there = _look(features, output, spare, moved)
+            there = look(features, output, spare, moved)
             gain = now.value - there.value + 0.5 * (w @ w - moved @ moved)
             if gain > 0:
                 break
@@ -303,16 +276,10 @@ def _of_output(
         w, now = moved, there
         if gain < _ENOUGH * size**0.5:
             break
-    inverse_covariance = now.information + one
-    root = torch.linalg.cholesky(inverse_covariance)
-    spare = torch.cat([block.spare(root) for block in features])
-    there = _look(features, output, spare, w)
-    loss = there.value + 0.5 * (w @ w + size * math.log(2 * math.pi))
-    evidence = -loss - torch.linalg.cholesky(there.information + one).diagonal().log().sum()
-    return w, inverse_covariance, now.variances, spare, evidence
+    return w, now
 
 
-def _by_means_alone(features: _RowFeatures, output: _Output, total: Tensor) -> Tensor:
+def _by_means_alone(features: RowFeatures, output: Output, total: Tensor) -> Tensor:
     """Weights by least squares; halved as long as f varies more within the errors of x than labels about its mean."""
     n_features, (y, _, counts) = features.family.n_features, output
     information, right = torch.eye(n_features, dtype=y.dtype, device=y.device), y.new_zeros(n_features)
