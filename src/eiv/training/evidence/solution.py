@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eiv.engine.readonly import ReadOnly
 from eiv.metrics import normal_crps
 from eiv.scaling import mean_and_spread
 from eiv.training.evidence.features import Draws, Family, Inputs, Values
@@ -147,7 +148,8 @@ def log_density(
     return found
 
 
-class LeftOut(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class LeftOut(ReadOnly):
     """How well each label is predicted from the others.
 
     Attributes:
