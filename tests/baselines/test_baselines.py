@@ -409,6 +409,16 @@ def test_simex_without_errors_is_the_regression_itself(table):
     np.testing.assert_allclose(ours.epistemic, plain.epistemic)
 
 
+@pytest.mark.parametrize("weight", [-1.0, np.nan])
+def test_weights_of_a_score_are_those_of_the_estimators(weight):
+    X, y = np.arange(10.0)[:, None], 2 * np.arange(10.0)
+    model = LeastSquares().fit(X, y + np.sin(X[:, 0]))
+    with pytest.raises(ValueError, match="sample_weight must hold finite numbers of at least 0, but 1 of 10 are not"):
+        model.score(X, y, sample_weight=[weight, *[1.0] * 9])
+    assert model.score(X, y, sample_weight=[0.0, *[1.0] * 9]) == pytest.approx(model.score(X[1:], y[1:]))
+
+
+@pytest.mark.slow
 def test_the_standard_error_of_simex_is_the_scatter_of_its_slopes():
     """Over 40 data sets: the standard error is right within what 40 draws can tell at a level of 1e-3."""
     found, stated = [], []

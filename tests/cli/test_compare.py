@@ -57,10 +57,9 @@ def test_ours_takes_the_options_of_fit(folder, run):
     quick = ("--set", "epochs=2", "--set", "hidden_units=8", "--set", "n_theta=4")
     choice = ("--methods", "eiv", "--folds", "2", "--seed", "3")
     assert run("compare", "d.csv", "--config", "o.toml", *quick, *choice, "-o", "c")[0] == 0
-    table, settings = rows(), {"recipe": "paper", "epochs": 2, "hidden_units": 8, "n_theta": 4}
+    table, model = rows(), eiv.EiVRegressor(recipe="paper", epochs=2, hidden_units=8, n_theta=4, random_state=3)
     errors = np.column_stack([np.zeros(80), table["temp_err"]])
-    options = {"methods": ["eiv"], "n_folds": 2, "settings": settings, "random_state": 3}
-    direct = eiv.compare(table[["length", "temp"]], table["mass"], errors, **options)
+    direct = eiv.compare(table[["length", "temp"]], table["mass"], errors, methods=["eiv"], n_folds=2, model=model)
     found = pd.read_csv("c/compare.csv", index_col="method")
     assert found.loc["eiv", "crps"] == pytest.approx(direct.to_frame().loc["eiv", "crps"], rel=1e-5)
 

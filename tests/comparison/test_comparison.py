@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import ttest_rel
+from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 import eiv
@@ -15,7 +16,8 @@ from eiv.extras import is_installed
 from eiv.metrics import coverage, crps, rmse
 
 QUICK = {"recipe": "paper", "epochs": 2, "hidden_units": 8, "n_theta": 4}
-INTEGRATED = {"missing": "integrate", "input_prior": "normal"}
+SMALL = eiv.EiVRegressor(**QUICK, random_state=0)
+INTEGRATED = clone(SMALL).set_params(missing="integrate", input_prior="normal")
 PLANES = ["least_squares", "calibrated_plane", "boosted_trees"]
 
 
@@ -45,7 +47,7 @@ def made_up(off_by, y=None, **task):
 
 def test_folds_are_those_of_scikit_learn_and_every_row_is_predicted_once(table):
     X, y, X_err = table
-    found = eiv.compare(X, y, X_err, methods=["least_squares"], n_folds=4, random_state=3)
+    found = eiv.compare(X, y, X_err, methods=["least_squares"], n_folds=4, model=eiv.EiVRegressor(random_state=3))
     expected = [test for _, test in KFold(4, shuffle=True, random_state=3).split(X)]
     assert all(
         np.array_equal(fold.rows, test) for fold, test in zip(found.folds["least_squares"], expected, strict=True)
@@ -70,7 +72,7 @@ def test_numbers_are_those_of_a_direct_call(table, name, make):
 
 def test_ours_is_fitted_with_its_settings(table):
     X, y, X_err = table
-    found = eiv.compare(X, y, X_err, methods=["eiv"], n_folds=2, settings=QUICK, random_state=1)
+    found = eiv.compare(X, y, X_err, methods=["eiv"], n_folds=2, model=eiv.EiVRegressor(**QUICK, random_state=1))
     (train, test), _ = KFold(2, shuffle=True, random_state=1).split(X)
     model = eiv.EiVRegressor(**QUICK, random_state=1).fit(X.iloc[train], y[train], X_err=X_err[train])
     p = model.predict_distribution(X.iloc[test], X_err=X_err[test])
@@ -96,7 +98,7 @@ LAWS = {"a": eiv.rectangular(0.6), "b": eiv.split_normal(0.1, 0.4)}
 def test_laws_reach_ours_and_the_others_take_their_moments(table):
     """A rectangle of half width w has the standard deviation w / sqrt(3); a split normal has a mean, too."""
     X, y, _ = table
-    found = eiv.compare(X, y, LAWS, methods=["eiv", "calibrated_plane"], n_folds=2, settings=QUICK)
+    found = eiv.compare(X, y, LAWS, methods=["eiv", "calibrated_plane"], n_folds=2, model=SMALL)
     assert (found.skipped, found.task.has_laws) == ({}, True)
     (train, test), _ = KFold(2, shuffle=True, random_state=0).split(X)
     ours = eiv.EiVRegressor(random_state=0, **QUICK).fit(X.iloc[train], y[train], X_err=LAWS)
@@ -122,7 +124,7 @@ def test_readings_below_a_limit_are_compared_on(table):
 def test_missing_readings_are_for_ours_alone(table):
     X, y, X_err = table
     gaps = X.mask(np.arange(90)[:, None] % [10, 7] == 0)
-    found = eiv.compare(gaps, y, X_err, methods=["eiv", "least_squares"], n_folds=2, settings=QUICK | INTEGRATED)
+    found = eiv.compare(gaps, y, X_err, methods=["eiv", "least_squares"], n_folds=2, model=INTEGRATED)
     assert found.skipped == {"least_squares": "it takes no missing readings"}
     assert np.isfinite(found.of_rows("eiv", "total")).all()
     assert found.coverage_by_error("eiv") is not None
@@ -239,15 +241,8 @@ def test_yorks_line_runs_on_one_column_with_errors_of_both(table):
 
 def test_warnings_of_ours_are_notes(table):
     X, y, _ = table
-    found = eiv.compare(X, y, 0.9, methods=["eiv"], n_folds=2, settings=QUICK)
+    found = eiv.compare(X, y, 0.9, methods=["eiv"], n_folds=2, model=SMALL)
     assert any("x_err" in note or "X_err" in note for note in found.notes)
-
-
-def test_progress_is_told(table):
-    X, y, X_err = table
-    shares = []
-    eiv.compare(X, y, X_err, methods=PLANES[:2], n_folds=2, on_progress=shares.append)
-    assert shares == [0.25, 0.5, 0.75, 1.0]
 
 
 def test_wrong_arguments_are_named(table):
@@ -262,6 +257,8 @@ def test_wrong_arguments_are_named(table):
         eiv.compare(X, y[:80])
     with pytest.raises(ValueError, match="X_err must be errors of a known size, got EstimatedError"):
         eiv.compare(X, y, eiv.estimated(0.1, dof=4))
+    with pytest.raises(TypeError, match="model must be an EiVRegressor, got EiVClassifier"):
+        eiv.compare(X, y, X_err, model=eiv.EiVClassifier())
     with pytest.raises(ValueError, match="score must be 'crps' or 'squared_error', got 'rmse'"):
         made_up({"eiv": np.ones(4)}).difference("eiv", "eiv", "rmse")
 
@@ -340,12 +337,12 @@ def test_masked_readings_are_missing_ones(table):
     X, y, X_err = table
     mask = np.arange(90)[:, None] % [10, 7] == 0
     masked = np.ma.array(np.where(mask, -999.0, X), mask=mask)
-    found = eiv.compare(masked, y, X_err, methods=["eiv", "least_squares"], n_folds=2, settings=QUICK | INTEGRATED)
+    found = eiv.compare(masked, y, X_err, methods=["eiv", "least_squares"], n_folds=2, model=INTEGRATED)
     assert found.skipped == {"least_squares": "it takes no missing readings"}
-    gaps = eiv.compare(masked.filled(np.nan), y, X_err, methods=["eiv"], n_folds=2, settings=QUICK | INTEGRATED)
+    gaps = eiv.compare(masked.filled(np.nan), y, X_err, methods=["eiv"], n_folds=2, model=INTEGRATED)
     np.testing.assert_array_equal(found.of_rows("eiv", "total"), gaps.of_rows("eiv", "total"))
     with pytest.raises(ValueError, match=r"No method could be run\. eiv: Input X contains NaN.*missing='integrate'"):
-        eiv.compare(masked, y, X_err, methods=["eiv"], n_folds=2, settings=QUICK)
+        eiv.compare(masked, y, X_err, methods=["eiv"], n_folds=2, model=SMALL)
     with pytest.raises(ValueError, match="X_err must hold a value everywhere, but 22 of its 180 values are masked"):
         eiv.compare(X, y, np.ma.array(X_err, mask=mask))
 
@@ -354,16 +351,16 @@ def test_masked_readings_are_missing_ones(table):
 def test_columns_of_the_table_hold_errors(table, method):
     X, y, X_err = table
     columns, errors = X.assign(a_err=X_err[:, 0]), np.column_stack([X_err[:, 0], np.full(90, 0.2)])
-    settings = {"methods": [method], "n_folds": 2, "settings": QUICK}
-    found = eiv.compare(columns[["a_err", "a", "b"]], y, x_err={"a": "a_err", "b": 0.2}, **settings)
-    expected = eiv.compare(X, y, errors, **settings)
+    choice, by_name = {"methods": [method], "n_folds": 2}, clone(SMALL).set_params(x_err={"a": "a_err", "b": 0.2})
+    found = eiv.compare(columns[["a_err", "a", "b"]], y, model=by_name, **choice)
+    expected = eiv.compare(X, y, errors, model=SMALL, **choice)
     np.testing.assert_array_equal(found.of_rows(method, "total"), expected.of_rows(method, "total"))
     assert found.task.X.shape == (90, 2)
     assert found.coverage_by_error(method) is not None
     with pytest.raises(ValueError, match=r"'a_err' is not an error; .* A column of X that holds errors is named"):
         eiv.compare(columns, y, {"a": "a_err"})
     with pytest.raises(ValueError, match="x_err must be errors of a known size, got EstimatedError"):
-        eiv.compare(X, y, x_err=eiv.estimated(0.1, dof=4))
+        eiv.compare(X, y, model=eiv.EiVRegressor(eiv.estimated(0.1, dof=4)))
 
 
 def test_seeds_and_methods_that_are_none(table):
@@ -371,11 +368,11 @@ def test_seeds_and_methods_that_are_none(table):
     with pytest.raises(ValueError, match=r"methods must name one of 'eiv', .*'noisy_input_gp' at least, got \[\]"):
         eiv.compare(X, y, X_err, methods=[])
     with pytest.raises(ValueError, match=r"random_state must be None, a whole number or a numpy\.random\.RandomState"):
-        eiv.compare(X, y, X_err, random_state=np.random.default_rng(0))
+        eiv.compare(X, y, X_err, model=eiv.EiVRegressor(random_state=np.random.default_rng(0)))
     found = [
-        eiv.compare(X, y, X_err, methods=["least_squares"], random_state=np.random.RandomState(0)).of_rows(
-            "least_squares", "mean"
-        )
+        eiv.compare(
+            X, y, X_err, methods=["least_squares"], model=eiv.EiVRegressor(random_state=np.random.RandomState(0))
+        ).of_rows("least_squares", "mean")
         for _ in range(2)
     ]
     np.testing.assert_array_equal(*found)

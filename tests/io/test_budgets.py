@@ -138,3 +138,12 @@ def test_xml_is_valid_against_the_schema_of_the_d_si(budget):
             schema.validate(ElementTree.tostring(real, encoding="unicode"))
     real.remove(real.find("si:unit", SI))
     assert not schema.is_valid(ElementTree.tostring(real, encoding="unicode"))
+
+
+def test_units_that_are_not_known_are_left_open_but_for_the_d_si_which_asks_for_one():
+    budget = UncertaintyBudget("mass", 1.5, (InputQuantity("a", 1.0, 0.1), InputQuantity("b", 1.0, 0.1, unit=r"\one")))
+    content = json.loads(budget_to_json(budget))
+    assert [content["result"]["unit"], *(each["unit"] for each in content["quantities"])] == [None, None, r"\one"]
+    assert budget_from_json(budget_to_json(budget)) == budget
+    root = ElementTree.fromstring(budget_to_xml(budget).encode())
+    assert [each.text for each in root.iterfind(".//si:unit", SI)] == [r"\one"] * 3

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from eiv import EiVClassifier, EiVRegressor, MixturePrior, NormalPrior
 from eiv.engine.streams import Purpose, Streams, network_seeds
 from eiv.likelihoods import StudentTLikelihood
-from eiv.posteriors import FAMILIES, BernoulliDropout, MeanField, PointPosterior, Theta
+from eiv.posteriors import FAMILIES, BernoulliDropout, MeanField, OnnxTheta, PointPosterior, Theta
 from eiv.validation import option
 from pages import blocks
 from smallnets import SmallConv
@@ -251,7 +251,7 @@ def test_what_cannot_be_exported(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("base", [PointPosterior, BernoulliDropout, MeanField])
-def test_a_family_that_the_export_does_not_know_is_refused(base, tmp_path, monkeypatch):
+def test_a_family_that_does_not_say_how_it_is_drawn_is_refused(base, tmp_path, monkeypatch):
     """It would come out as a point, or as the family that it is derived from."""
 
     class Doubled(base):
@@ -267,6 +267,39 @@ def test_a_family_that_the_export_does_not_know_is_refused(base, tmp_path, monke
     with pytest.raises(ValueError, match=r"'doubled' \(Doubled\) cannot be exported.* can be: 'bernoulli.*, 'swag'\.$"):
         model.export(tmp_path / "m.onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+class HalfNormal(MeanField):
+    """Weights of half the standard deviation, in both of the ways that they are drawn."""
+
+    def draw(self, streams, n_draws):
+        return {name: 0.5 * noise for name, noise in super().draw(streams, n_draws).items()}
+
+    def onnx_theta(self, graph, parameters):
+        drawn = super().onnx_theta(graph, parameters).parameters
+        half, shares = graph.constant(np.float32(0.5)), {}
+        for name, mean in parameters.items():
+            shares[name] = graph.add("Add", mean, graph.add("Mul", half, graph.add("Sub", drawn[name], mean)))
+        return OnnxTheta(shares)
+
+
+def test_a_family_of_ones_own_that_says_it_is_exported(tmp_path):
+    model = EiVRegressor(X_ERR, posterior=HalfNormal, **SMALL, recipe="paper").fit(X, Y)
+    session, _ = exported(model, tmp_path)
+    posterior, scaler = model.posterior_, model.model_.y_scaler
+    streams = Streams.of(network_seeds(0, 2), Purpose.PREDICT_WEIGHTS, torch.device("cpu"), torch.float32)
+    noise = MeanField.draw(posterior, streams, 1)["weights"]
+    shapes = {name: value.shape[1:] for name, value in posterior.stack.parameters.items()}
+    parts = noise[1, 0].split([shape.numel() for shape in shapes.values()])
+    given = {"zeta_mean": X, "zeta_std": 0 * X_ERR[None], "noise": 0 * X[:1], "network": np.array(1)}
+    given |= {
+        f"noise_of_{name}": part.reshape(shape).numpy()
+        for (name, shape), part in zip(shapes.items(), parts, strict=True)
+    }
+    zeta = model.model_.zeta_posterior(X, 0 * X_ERR[None], torch.device("cpu"), torch.float32).mean
+    with torch.no_grad():
+        f = posterior.evaluate({"weights": 0.5 * noise}, zeta.expand(2, 1, -1, -1))[1, 0].double().numpy()
+    np.testing.assert_allclose(session.run(["f"], given)[0], f * scaler.scale + scaler.shift, rtol=0, atol=2e-5)
 
 
 def test_the_file_has_the_shares_of_the_networks(tmp_path):

@@ -2,12 +2,13 @@
 
 import copy
 import pickle
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 
 import numpy as np
 import pytest
+import torch
 
-from eiv import EiVRegressor, NormalPrior, relative
+from eiv import EiVRegressor, MixturePrior, NormalPrior, estimated, relative
 from eiv.io.modelfile import load_model
 from eiv.model import Record
 
@@ -52,6 +53,55 @@ def test_nothing_of_it_can_be_changed(fitted, made, tmp_path):
         model.seed = 1
     assert dict(model.arguments).keys() == dict(estimator.model_.arguments).keys()
     np.testing.assert_array_equal(model.predict(*model.readings(X)[:2]).mean, expected)
+
+
+@pytest.fixture(scope="module")
+def with_sizes():
+    """A model that has learned its prior, the size of its errors, and how well each label is predicted."""
+    random = np.random.default_rng(0)
+    zeta = random.uniform(-1, 1, (80, 1))
+    X = zeta + 0.2 * random.normal(size=zeta.shape)
+    return EiVRegressor(estimated(0.3, dof=4), random_state=0).fit(X, np.sin(3 * zeta[:, 0])).model_
+
+
+def arrays_in(part, seen=()):
+    """All arrays of a part of a fitted model, with its name: in dataclasses and tuples at any depth."""
+    if isinstance(part, np.ndarray):
+        yield ".".join(seen), part
+    elif is_dataclass(part):
+        for each in fields(part):
+            yield from arrays_in(getattr(part, each.name), (*seen, each.name))
+    elif isinstance(part, tuple):
+        for place, each in enumerate(part):
+            yield from arrays_in(each, (*seen, str(place)))
+
+
+@pytest.mark.parametrize("made", ["fitted", "unpickled", "copied"])
+def test_no_array_inside_its_parts_can_be_changed(with_sizes, made):
+    made_from = {"unpickled": lambda m: pickle.loads(pickle.dumps(m)), "copied": copy.deepcopy}
+    model = made_from.get(made, lambda m: m)(with_sizes)
+    found = {}
+    for name in ("sizes", "input_prior", "cloud", "record"):
+        found |= dict(arrays_in(getattr(model, name), (name,)))
+    assert {"sizes.factor", "sizes.nodes.0.factor", "sizes.nodes.0.input_prior.means", "cloud.quantiles"} < found.keys()
+    assert {"input_prior.weights", "input_prior.covariances", "record.left_out.crps", "record.kernel"} < found.keys()
+    for values in found.values():
+        with pytest.raises(ValueError, match="read-only"):
+            values[...] = 99
+
+
+@pytest.mark.filterwarnings("error:The given NumPy array is not writable")
+def test_priors_take_copies_of_arrays_and_make_tensors_of_their_own():
+    """A tensor that shared memory with a read-only array could be written to."""
+    std, means = np.ones(1), np.zeros((1, 1))
+    normal, mixture = NormalPrior(std), MixturePrior(np.ones(1), means, np.ones((1, 1)))
+    std[:], means[:] = 5, 5
+    assert (normal.std.tolist(), mixture.means.tolist()) == ([1.0], [[0.0]])
+    x = torch.zeros(3, 1, dtype=torch.float64)
+    for prior in (normal, mixture):
+        for part in prior.components(x):
+            part.fill_(7.0)
+        assert prior.components(x)[2].tolist() == [[1.0]]
 
 
 def test_arrays_of_others_stay_as_they_are():

@@ -88,6 +88,11 @@ def test_a_result_is_finite(arguments):
         UncertaintyBudget(**{"name": "y", "value": 0.0, "quantities": (InputQuantity("a", 0.0, 1.0),)} | arguments)
 
 
+def test_units_are_not_known_unless_they_are_given():
+    budget = UncertaintyBudget("y", 0.0, (InputQuantity("a", 0.0, 3.0), InputQuantity("b", 0.0, 1.0, unit=r"\one")))
+    assert (budget.unit, [each.unit for each in budget.quantities]) == (None, [None, r"\one"])
+
+
 def test_units_are_set_by_name():
     budget = UncertaintyBudget("y", 0.0, (InputQuantity("a", 0.0, 3.0),)).with_units(a=r"\metre", y=r"\kelvin")
     assert (budget.unit, budget.quantities[0].unit) == (r"\kelvin", r"\metre")

@@ -202,7 +202,7 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: `rows x n_x`.
             y: `rows`.
-            sample_weight: `rows`, weights of the squared errors.
+            sample_weight: `rows`, weights of the squared errors, none below zero.
             X_err: the error of these rows, where it differs from that of the fit.
 
         Returns:
@@ -213,7 +213,8 @@ class Baseline(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         check_is_fitted(self)
         labels = labels_of(y, None, self._names.output_units).y
-        return float(r2_score(labels, self.predict(X, X_err=X_err), sample_weight=sample_weight))
+        weights = v.check_weights(sample_weight, len(labels), fewest=0)
+        return float(r2_score(labels, self.predict(X, X_err=X_err), sample_weight=weights))
 
     def _errors_at_predict(self, x: Array, X_err: Any) -> Array:
         if X_err is not None:

@@ -129,11 +129,11 @@ def _label_errors(names: Names, X: Any, y_err: Any, n_rows: int) -> Array:
     return check_y_err(errors_in_units("y_err", y_err, names.output_units, names.outputs), (n_rows, 1), names.outputs)
 
 
-def _units(names: Names, n_features: int) -> tuple[list[str], str]:
-    """The units of the features and of the output for a budget; those of the D-SI where it has them."""
+def _units(names: Names, n_features: int) -> tuple[list[str | None], str | None]:
+    """The units of the features and of the output for a budget, of the D-SI where it has them; None if not known."""
 
-    def written(unit: str | None) -> str:
-        return dsi_unit(unit or "") or str(unit)
+    def written(unit: str | None) -> str | None:
+        return None if unit is None else dsi_unit(unit) or unit
 
     (of_output,) = names.output_units or (None,)
     return [written(unit) for unit in names.units or (None,) * n_features], written(of_output)

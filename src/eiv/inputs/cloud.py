@@ -14,6 +14,7 @@ from scipy.special import gammaincc, gammainccinv, ndtr
 from torch import Tensor
 
 from eiv.engine import memory
+from eiv.engine.readonly import ReadOnly
 from eiv.inputs.errors import standard_deviations
 from eiv.inputs.mixed import Errors, as_normal
 from eiv.inputs.mixture import MixturePrior
@@ -29,7 +30,7 @@ _SMALLEST, _LARGEST = 1e-150, 1e150  # spreads whose squares are numbers
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingCloud:
+class TrainingCloud(ReadOnly):
     r"""Where the training rows lie: a mixture of normal distributions, and the range of each column.
 
     Two looks at a row x with error covariance S. All columns together, as far as they vary,

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eiv.engine.readonly import tensor_of
 from eiv.inputs.deconvolution import Mixtures, Start, deconvolve
 from eiv.inputs.errors import times
 from eiv.inputs.mixed import MixedErrors
@@ -67,7 +68,7 @@ class _Standardised(NamedTuple):
 
     def start(self, prior: MixturePrior) -> Start:
         """Each row as a prior in the units of X has it."""
-        weights, means, covariances = map(torch.as_tensor, (prior.weights, prior.means, prior.covariances))
+        weights, means, covariances = map(tensor_of, (prior.weights, prior.means, prior.covariances))
         means, covariances = (means - self.shift) / self.scale, covariances / self.squares(covariances)
         return Start.by_mixture(self.x, self.x_err, weights, means, covariances)
 
@@ -182,13 +183,13 @@ class LearnedPrior:
         if not bool(varies.any()):
             return [prior] * len(choose(len(x), random))
         if not bool(varies.all()):
-            means, covariances = (torch.as_tensor(part) for part in (prior.means, prior.covariances))
+            means, covariances = (tensor_of(part) for part in (prior.means, prior.covariances))
             few = MixturePrior(prior.weights, means[:, varies].numpy(), _of_features(covariances, varies).numpy())
             found = self._begun(few, x[:, varies], _of_features(x_err, varies), weights, choose)
             return [_with_constants(each, x, x_err, varies) for each in found]
         table = _Standardised.of(*self._some_rows(x, x_err, weights, random))
         chosen = choose(len(table.x), random)
-        full = torch.as_tensor(prior.covariances).ndim == 3
+        full = tensor_of(prior.covariances).ndim == 3
         mixtures = deconvolve(table.x, table.x_err, chosen * table.weights, table.start(prior), full)
         return [table.prior(mixtures, place) for place in range(len(chosen))]
 
@@ -249,8 +250,8 @@ def _with_constants(prior: MixturePrior | None, x: Tensor, x_err: Tensor | Mixed
     flat = (_FLAT**2 * torch.where(size > 0, size, 1.0)).clamp_max(1e300)  # squares of large values overflow
     if prior is None:
         return MixturePrior(*(part.numpy() for part in (torch.ones(1).double(), x[:1], flat[None])))
-    learned, place = torch.as_tensor(prior.covariances), torch.eye(len(flat)).double()[varies]  # varying x n_x
-    means = torch.as_tensor(prior.means) @ place + torch.where(varies, 0.0, x[0])
+    learned, place = tensor_of(prior.covariances), torch.eye(len(flat)).double()[varies]  # varying x n_x
+    means = tensor_of(prior.means) @ place + torch.where(varies, 0.0, x[0])
     rest = torch.where(varies, 0.0, flat)
     covariances = learned @ place + rest if learned.ndim == 2 else place.T @ learned @ place + rest.diag()
     return MixturePrior(prior.weights, means.numpy(), covariances.numpy())

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from eiv.engine.readonly import ReadOnly, tensor_of
 from eiv.inputs.zeta import ZetaMixture, square_root
 
 __all__ = ["MixturePrior", "component_posteriors", "squared_distances"]
 
 
 @dataclass(frozen=True)
-class MixturePrior:
+class MixturePrior(ReadOnly):
     r"""A Gaussian mixture as prior of the true input; one component is a normal prior with correlated features.
 
     .. math::
@@ -69,8 +69,7 @@ class MixturePrior:
     def components(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Weights, means and covariances as tensors like `x`, `rows x n_x`, checked."""
         weights, means, covariances = (
-            torch.as_tensor(value.copy() if isinstance(value, np.ndarray) else value, dtype=x.dtype, device=x.device)
-            for value in (self.weights, self.means, self.covariances)
+            tensor_of(value, x.dtype, x.device) for value in (self.weights, self.means, self.covariances)
         )
         shape = (len(weights) if weights.ndim == 1 else 0, x.shape[-1])
         if weights.ndim != 1 or means.shape != shape or covariances.shape not in (shape, (*shape, shape[1])):

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from eiv.engine.readonly import ReadOnly, tensor_of
 from eiv.inputs.zeta import ZetaMixture, ZetaNormal, ZetaPosterior, square_root
 
 __all__ = ["FlatPrior", "InputPrior", "NormalPrior"]
@@ -63,7 +64,7 @@ class FlatPrior:
 
 
 @dataclass(frozen=True)
-class NormalPrior:
+class NormalPrior(ReadOnly):
     r"""A normal prior of the true input, appendix A.2 of the paper: eq. (posterior_zeta).
 
     .. math::
@@ -114,7 +115,7 @@ class NormalPrior:
 
     @staticmethod
     def _like(name: str, value: ArrayLike, x: Tensor) -> Tensor:
-        tensor = torch.as_tensor(value, dtype=x.dtype, device=x.device)
+        tensor = tensor_of(value, x.dtype, x.device)
         if tensor.ndim > 1 or (tensor.ndim == 1 and len(tensor) != x.shape[-1]):
             raise ValueError(
                 f"NormalPrior: {name} must be a number or one value per feature ({x.shape[-1]}), "

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import polygamma, psi
 
+from eiv.engine.readonly import ReadOnly
 from eiv.inputs.cloud import TrainingCloud
 from eiv.inputs.priors import InputPrior
 from eiv.inputs.repeats import Repeats
@@ -217,7 +218,7 @@ class SizePrior:
 
 
 @dataclass(frozen=True, eq=False)
-class SizeNode:
+class SizeNode(ReadOnly):
     """One size of the errors of X, and what belongs to it.
 
     Attributes:
@@ -240,7 +241,7 @@ class SizeNode:
 
 
 @dataclass(frozen=True, eq=False)
-class LearnedSizes:
+class LearnedSizes(ReadOnly):
     """What a fit has learned of the size of the errors of X; `x_err_scale_` of an estimator.
 
     Attributes:

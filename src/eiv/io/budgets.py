@@ -20,7 +20,7 @@ _SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textas
 def budget_to_json(budget: UncertaintyBudget) -> str:
     """A budget as JSON: the numbers that it is made of, and those that follow from them.
 
-    Infinite degrees of freedom are null.
+    Infinite degrees of freedom are null, and so are units that are not known.
 
     Args:
         budget: the budget.
@@ -152,7 +152,8 @@ def budget_to_xml(budget: UncertaintyBudget) -> str:
     r"""A budget as XML, whose quantities are elements `si:real` of the D-SI: the result with its expanded uncertainty.
 
     The D-SI has no place for sensitivity coefficients and degrees of freedom; they are attributes of the elements
-    around. Units must be in its notation; `UncertaintyBudget.with_units` sets others.
+    around. Units must be in its notation; `UncertaintyBudget.with_units` sets others. An element of the D-SI cannot be
+    without a unit: where it is not known, `\one` stands for the unit of the table.
 
     Args:
         budget: the budget; its coverage factor must be 1 at least, as the D-SI asks for.
@@ -175,7 +176,7 @@ def budget_to_xml(budget: UncertaintyBudget) -> str:
             f"{budget.coverage_factor:.3f}."
         )
     for name, unit in [(budget.name, budget.unit), *((each.name, each.unit) for each in budget.quantities)]:
-        if not unit.startswith("\\"):
+        if unit is not None and not unit.startswith("\\"):
             raise ValueError(
                 f"{name}: its unit {unit!r} has no form in the D-SI; give another with with_units, or write "
                 "the budget in another form."
@@ -207,10 +208,10 @@ def budget_to_xml(budget: UncertaintyBudget) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _real(parent: ElementTree.Element, label: str, value: float, unit: str) -> ElementTree.Element:
+def _real(parent: ElementTree.Element, label: str, value: float, unit: str | None) -> ElementTree.Element:
     """Add a real quantity, and return the element for its uncertainty."""
     real = ElementTree.SubElement(parent, _si("real"))
-    for name, text in (("label", label), ("value", repr(value)), ("unit", unit)):
+    for name, text in (("label", label), ("value", repr(value)), ("unit", unit or r"\one")):
         ElementTree.SubElement(real, _si(name)).text = text
     return ElementTree.SubElement(real, _si("measurementUncertaintyUnivariate"))
 

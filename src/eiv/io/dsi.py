@@ -27,8 +27,9 @@ _WITHOUT_PREFIX = {
     "arcsec": "arcsecond", "ha": "hectare", "Da": "dalton", "AU": "astronomicalunit", "au": "astronomicalunit",
     "Np": "neper", "dB": "decibel", "\u00c5": "angstrom", "Angstrom": "angstrom", "%": "percent", "percent": "percent",
 }  # fmt: skip
+_SIGNS = str.maketrans({"\u2212": "-", "\u22c5": "·"})  # the minus of superscripts, and the dot of formulas
 _TOKEN = re.compile(
-    r"(?P<sign>[/*()]|1(?![\d.]))|(?P<unit>(?:[^\W\d]|[°%])+)(?:\s*(?:\*\*|\^)\s*(?P<power>-?\d+)|(?P<short>-?\d+))?"
+    r"(?P<sign>[/*·()]|1(?![\d.]))|(?P<unit>(?:[^\W\d]|[°%])+)(?:\s*(?:\*\*|\^)\s*(?P<power>-?\d+)|(?P<short>-?\d+))?"
 )
 
 
@@ -36,7 +37,7 @@ def dsi_unit(name: str) -> str | None:
     r"""A unit in the notation of the D-SI.
 
     Args:
-        name: as astropy, pint or a table write it, for instance "km / s2", "m s-1" or "kg * m ** 2".
+        name: as astropy, pint or a table write it, for instance "km / s2", "m s-1", "kg * m ** 2" or "m·s⁻²".
 
     Returns:
         The same in that notation; None where it has none, as for magnitudes.
@@ -48,7 +49,7 @@ def dsi_unit(name: str) -> str | None:
         True
 
     """
-    text, found = unicodedata.normalize("NFKC", name).strip(), ""
+    text, found = unicodedata.normalize("NFKC", name).translate(_SIGNS).strip(), ""
     groups, way = [1], 1  # the sign of exponents in the brackets around, and of the next unit in these
     while text:
         token = _TOKEN.match(text)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -20,35 +19,13 @@ from eiv.inputs import MixturePrior, NormalPrior
 from eiv.io.files import write_whole
 from eiv.likelihoods import VaryingLikelihood
 from eiv.model import FittedModel
-from eiv.posteriors import (
-    FAMILIES,
-    SWAG,
-    BernoulliDropout,
-    ConcreteDropout,
-    Ensemble,
-    GaussianDropout,
-    LastLayerLaplace,
-    LinearisedLaplace,
-    MeanField,
-    VariationalDropout,
-)
+from eiv.posteriors import FAMILIES, OnnxTheta
 from eiv.training.making import word_for
 
 __all__ = ["export_onnx"]
 
 Array = NDArray[Any]
 _OPSET, _IR_VERSION = 17, 8  # from 2022, so that older programs can read the files
-_EXPORTED = (  # without subclasses, since the way in which theta is drawn is written out here for each family
-    BernoulliDropout,
-    ConcreteDropout,
-    Ensemble,
-    GaussianDropout,
-    LastLayerLaplace,
-    LinearisedLaplace,
-    MeanField,
-    SWAG,
-    VariationalDropout,
-)
 
 
 def export_onnx(model: FittedModel, path: str | Path) -> None:
@@ -83,35 +60,41 @@ def export_onnx(model: FittedModel, path: str | Path) -> None:
 
     if model.settings.network == "cosine":
         raise ValueError('A network of cosines cannot be exported to ONNX yet: fit with network="paper" to export.')
-    if not isinstance(model.posterior.stack, MLPStack):
+    stack = model.posterior.stack
+    if not isinstance(stack, MLPStack):
         raise ValueError(
             "module: only chains of Linear, (leaky) ReLU and dropout, such as the paper's network, can be exported. "
             "torch.onnx.export takes any network; the weights are in model.posterior_.stack.parameters."
         )
-    if type(model.posterior) not in _EXPORTED:
-        known = ", ".join(repr(name) for name, family in FAMILIES.items() if family in _EXPORTED)
+    if not model.posterior.exports_onnx():
+        known = ", ".join(repr(name) for name, family in FAMILIES.items() if family.exports_onnx())
         raise ValueError(
-            f"posterior: {model.settings.posterior!r} ({type(model.posterior).__name__}) cannot be exported: "
-            f"eiv.io.onnx does not know how its weights are drawn. These families can be: {known}."
+            f"posterior: {model.settings.posterior!r} ({type(model.posterior).__name__}) cannot be exported: it has no "
+            f"method onnx_theta of its own, which says how its weights are drawn. These families can be: {known}."
         )
-    graph = _Graph(onnx)
-    values = _network(graph, model, _zeta(graph, model))
+    graph = _Graph(onnx, _dtype(model))
+    zeta = _zeta(graph, model)
+    graph.input("network", np.int64)
+    parameters = {name: graph.of_network(value, name) for name, value in stack.parameters.items()}
+    theta = model.posterior.onnx_theta(graph, parameters)
+    values = _network(graph, stack, theta, zeta)
     outputs = {"f": _f(graph, model, values)}
     if model.names.classes is not None:
         outputs = {"probabilities": graph.add("Softmax", outputs["f"], axis=-1)}
     if isinstance(model.likelihood, VaryingLikelihood):
         outputs["sigma"] = _sigma(graph, model, model.likelihood, values)
     made = graph.made(outputs, model.n_outputs)
-    onnx.helper.set_model_props(made, {"eiv": json.dumps(_description(model), ensure_ascii=False)})
+    about = _description(model, theta.masks)
+    onnx.helper.set_model_props(made, {"eiv": json.dumps(about, ensure_ascii=False)})
     onnx.checker.check_model(made)
     write_whole(Path(path), made.SerializeToString())
 
 
 class _Graph:
-    """An ONNX graph under construction; values are the names of the outputs of nodes."""
+    """An ONNX graph under construction, an `eiv.posteriors.OnnxGraph`; values are the names of the outputs of nodes."""
 
-    def __init__(self, onnx: Any) -> None:
-        self._onnx = onnx
+    def __init__(self, onnx: Any, dtype: Any) -> None:
+        self._onnx, self.dtype = onnx, dtype
         self._nodes: list[Any] = []
         self._inputs: list[Any] = []
         self._constants: list[Any] = []
@@ -130,6 +113,14 @@ class _Graph:
         """The slice from `start` up to `end` along an axis."""
         last = np.iinfo(np.int64).max if end is None else end
         return self.add("Slice", value, *(self.constant([number]) for number in (start, last, axis)))
+
+    def of_network(self, values: torch.Tensor, name: str = "") -> str:
+        """Those of the network that the input `network` chooses, among values `S x shape`: `shape`."""
+        return self.add("Gather", self.constant(values.detach().cpu().numpy(), name), "network", axis=0)
+
+    def noise(self, name: str, shape: Sequence[int]) -> str:
+        """Standard normal numbers, an input."""
+        return self.input(f"noise_of_{name}", self.dtype, *shape)
 
     def input(self, name: str, dtype: Any, *shape: str | int) -> str:
         kind = self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
@@ -163,15 +154,12 @@ def _zeta(graph: _Graph, model: FittedModel) -> str:
     )
     zeta = graph.add("Add", mean, graph.add("Mul", std, noise))
     zeta = graph.add("Sub", zeta, graph.constant(model.x_scaler.shift))
-    return graph.cast(graph.add("Div", zeta, graph.constant(model.x_scaler.scale)), _dtype(model))
+    return graph.cast(graph.add("Div", zeta, graph.constant(model.x_scaler.scale)), graph.dtype)
 
 
-def _network(graph: _Graph, model: FittedModel, values: str) -> str:
-    """All outputs of the network: affine maps, leaky ReLU and masks; plus a linear change for `LinearisedLaplace`."""
-    stack = model.posterior.stack
-    assert isinstance(stack, MLPStack)
-    layers, moves = _weights(graph, model)
-    masked = _masks(model) is not None
+def _network(graph: _Graph, stack: MLPStack, theta: OnnxTheta, values: str) -> str:
+    """All outputs of the network: affine maps, leaky ReLU and masks; plus the change of f along moves."""
+    layers, moves = _in_pairs(theta.parameters), _in_pairs(theta.moves)
     change = ""
     for i, (weight, bias) in enumerate(layers):
         if moves:
@@ -179,12 +167,17 @@ def _network(graph: _Graph, model: FittedModel, values: str) -> str:
             change = graph.add("Add", moved, graph.add("Gemm", change, weight, transB=1)) if change else moved
         values = graph.add("Gemm", values, weight, bias, transB=1)
         if i < len(layers) - 1:
-            values, change = _activated(graph, values, change, stack.slope, _dtype(model))
-            if masked:
+            values, change = _activated(graph, values, change, stack.slope)
+            if theta.masks is not None:
                 width = stack.dropout_layers[i].shape[0]
-                mask = graph.input(f"mask_{i + 1}", _dtype(model), f"rows_or_1_of_mask_{i + 1}", width)
+                mask = graph.input(f"mask_{i + 1}", graph.dtype, f"rows_or_1_of_mask_{i + 1}", width)
                 values = graph.add("Mul", values, mask)
     return graph.add("Add", values, change) if change else values
+
+
+def _in_pairs(values: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The weights and biases of each layer."""
+    return list(zip(*[iter(values.values())] * 2, strict=True))
 
 
 def _f(graph: _Graph, model: FittedModel, values: str) -> str:
@@ -204,108 +197,29 @@ def _sigma(graph: _Graph, model: FittedModel, likelihood: VaryingLikelihood, val
     scale = torch.tensor(model.y_scaler.scale).expand(model.n_outputs)  # a copy: the model is read-only
     limits = likelihood.limits.double().cpu().unflatten(1, (2, -1)).unbind(1)
     state = likelihood.y_noise.double().cpu() * scale, likelihood.share.double().cpu(), *limits
-    base, share, low, high = (graph.add("Gather", graph.constant(part.numpy()), "network", axis=0) for part in state)
+    base, share, low, high = map(graph.of_network, state)
     h = graph.cast(graph.part(values, 1, model.n_outputs, None), np.float64)
     within = graph.add("Min", graph.add("Max", graph.add("Mul", share, h), low), high)
     return graph.add("Mul", base, graph.add("Exp", within))
 
 
-def _activated(graph: _Graph, values: str, change: str, slope: float | None, dtype: Any) -> tuple[str, str]:
+def _activated(graph: _Graph, values: str, change: str, slope: float | None) -> tuple[str, str]:
     """Leaky ReLU of values, SiLU where it has no slope, and its derivative times a change, if there is one."""
     if slope is not None:
-        steepness = graph.constant(np.array([slope], dtype))
+        steepness = graph.constant(np.array([slope], graph.dtype))
         if change:
-            below = graph.add("Less", values, graph.constant(np.array([0], dtype)))
+            below = graph.add("Less", values, graph.constant(np.array([0], graph.dtype)))
             change = graph.add("Where", below, graph.add("Mul", change, steepness), change)
         return graph.add("PRelu", values, steepness), change  # LeakyRelu stores its slope in single precision
     gate = graph.add("Sigmoid", values)
     found = graph.add("Mul", values, gate)
     if change:
-        rest = graph.add("Sub", graph.constant(np.array([1], dtype)), gate)
+        rest = graph.add("Sub", graph.constant(np.array([1], graph.dtype)), gate)
         change = graph.add("Mul", change, graph.add("Add", gate, graph.add("Mul", found, rest)))
     return found, change
 
 
-def _weights(graph: _Graph, model: FittedModel) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """The weights `out x in` and biases `out` of the layers of network s under the given noise, and their moves.
-
-    The moves are empty except for families that linearise f in the weights. For those the weights are the MAP estimate,
-    and the moves are what the noise adds to each.
-    """
-    posterior: Any = model.posterior
-    network = graph.input("network", np.int64)
-
-    def of_network(values: torch.Tensor, name: str = "") -> str:
-        return graph.add("Gather", graph.constant(values.detach().cpu().numpy(), name), network, axis=0)
-
-    def noise(name: str, shape: Sequence[int]) -> str:
-        return graph.input(f"noise_of_{name}", _dtype(model), *shape)
-
-    parameters = {name: of_network(value, name) for name, value in posterior.stack.parameters.items()}
-    shapes = {name: tuple(value.shape[1:]) for name, value in posterior.stack.parameters.items()}
-    if isinstance(posterior, MeanField):
-        sigmas = posterior.sigmas.split([math.prod(shape) for shape in shapes.values()], dim=1)
-        for (name, mean), sigma in zip(parameters.items(), sigmas, strict=True):
-            moved = graph.add("Mul", of_network(sigma.unflatten(1, shapes[name])), noise(name, shapes[name]))
-            parameters[name] = graph.add("Add", mean, moved)
-    if isinstance(posterior, SWAG):
-        rank = next(value.shape[1] for name, value in posterior.kept.items() if name.startswith("path."))
-        along = graph.add("Unsqueeze", noise("path", (rank,)), graph.constant([0]))  # 1 x K
-        for name, mean in parameters.items():
-            path = of_network(posterior.kept[f"path.{name}"].flatten(2))  # K x weights
-            moved = graph.add("Reshape", graph.add("MatMul", along, path), graph.constant(shapes[name]))
-            across = graph.add("Mul", of_network(posterior.std_of(name)), noise(name, shapes[name]))
-            parameters[name] = graph.add("Add", mean, graph.add("Add", moved, across))
-    moves: dict[str, str] = {}
-    if isinstance(posterior, LastLayerLaplace):
-        root = posterior.kept["root"]
-        moved = graph.add("MatMul", of_network(root), noise("weights", root.shape[2:]))
-        n_head = posterior.n_head_weights
-        of_head = graph.add("Reshape", graph.part(moved, 0, 0, n_head), graph.constant((posterior.stack.n_outputs, -1)))
-        if isinstance(posterior, LinearisedLaplace):
-            moves = _moves_of_hidden_layers(graph, posterior, graph.part(moved, 0, n_head, None), of_network)
-        moves[f"{posterior.head}.weight"] = graph.part(of_head, 1, 0, -1)
-        moves[f"{posterior.head}.bias"] = graph.add("Squeeze", graph.part(of_head, 1, -1, None), graph.constant([1]))
-    if not isinstance(posterior, LinearisedLaplace):
-        for name in list(moves):
-            parameters[name] = graph.add("Add", parameters[name], moves.pop(name))
-    return _in_pairs(list(parameters.values())), _in_pairs(list(moves.values()))
-
-
-def _moves_of_hidden_layers(
-    graph: _Graph, posterior: LinearisedLaplace, delta: str, of_network: Callable[[torch.Tensor], str]
-) -> dict[str, str]:
-    """The changes of the weights and biases of the hidden layers for `delta`, one number per direction."""
-    moves, n_directions = {}, posterior.n_directions
-    for place, (name, left, right) in enumerate(posterior.directions()):
-        own = graph.part(delta, 0, place * n_directions, (place + 1) * n_directions)
-        along = graph.add("Mul", of_network(left), own)  # out x K
-        moved = graph.add("MatMul", along, graph.add("Transpose", of_network(right), perm=[1, 0]))  # out x (in + 1)
-        moves[f"{name}.weight"] = graph.part(moved, 1, 0, -1)
-        moves[f"{name}.bias"] = graph.add("Squeeze", graph.part(moved, 1, -1, None), graph.constant([1]))
-    return moves
-
-
-def _in_pairs(values: list[str]) -> list[tuple[str, str]]:
-    return list(zip(values[0::2], values[1::2], strict=True))
-
-
-def _masks(model: FittedModel) -> dict[str, Any] | None:
-    """How to draw the masks of dropout families: one number per network and dropout layer; None for other families."""
-    posterior = model.posterior
-    fixed = [[layer.rate for layer in posterior.stack.dropout_layers]] * posterior.stack.n_networks
-    if isinstance(posterior, BernoulliDropout):
-        return {"kind": "bernoulli", "p": fixed}
-    if isinstance(posterior, ConcreteDropout):
-        return {"kind": "bernoulli", "p": posterior.rates.detach().double().tolist()}
-    if isinstance(posterior, GaussianDropout):
-        return {"kind": "normal", "variance": [[p / (1 - p) for p in rates] for rates in fixed]}
-    if isinstance(posterior, VariationalDropout):
-        return {"kind": "normal", "variance": posterior.alphas.detach().double().tolist()}
-    return None
-
-
-def _description(model: FittedModel) -> dict[str, Any]:
+def _description(model: FittedModel, masks: Mapping[str, Any] | None) -> dict[str, Any]:
     """What a program has to know to make predictions with the file."""
     prior: Any = model.input_prior
     ours = fields(prior) if type(prior) in (NormalPrior, MixturePrior) else ()
@@ -317,7 +231,7 @@ def _description(model: FittedModel) -> dict[str, Any]:
         "n_networks": model.n_networks,
         "weights": _plain(model.weights),
         "posterior": _word_of(model, "posterior"),
-        "masks": _masks(model),
+        "masks": masks,
         "input_prior": {"type": type(prior).__name__} | {part.name: _plain(getattr(prior, part.name)) for part in ours},
         "x_err": _plain(model.x_err),
         "laws": None if model.laws is None else [str(law) for law in model.laws],

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from eiv.engine import memory
 from eiv.engine.graphs import matmul_precision
+from eiv.engine.readonly import ReadOnly, read_only
 from eiv.engine.streams import network_seeds
 from eiv.inputs import (
     ErrorLaw,
@@ -34,7 +35,7 @@ from eiv.inputs.zeta import is_ours
 from eiv.inputs.zetas import PriorOfLike, checked_zetas, standardised_zetas
 from eiv.likelihoods import Labels, Likelihood
 from eiv.likelihoods.base import OtherOutputs
-from eiv.model.record import Names, ReadOnly, Record, read_only
+from eiv.model.record import Names, Record
 from eiv.posteriors import WeightPosterior
 from eiv.prediction import ClassPrediction, Prediction, TrueInputs
 from eiv.prediction.budget import BudgetSampler

@@ -8,41 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eiv.engine.readonly import ReadOnly
 from eiv.inputs.columns import ErrorColumns
 from eiv.training.evidence import LeftOut
 
 __all__ = ["Names", "Record"]
 
 Array = NDArray[np.float64]
-
-
-class ReadOnly:
-    """What a frozen dataclass takes over to keep its arrays as they are: they cannot be written to, also if unpickled.
-
-    Examples:
-        >>> Record(*np.zeros((5, 2, 2))).x_spread.flags.writeable
-        False
-
-    """
-
-    def __post_init__(self) -> None:
-        """Take copies of arrays that can be written to."""
-        for name, value in list(vars(self).items()):
-            if isinstance(value, np.ndarray):
-                object.__setattr__(self, name, read_only(value))
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore what was pickled; arrays come back as ones that can be written to."""
-        vars(self).update(state)
-        ReadOnly.__post_init__(self)
-
-
-def read_only(values: NDArray[Any]) -> NDArray[Any]:
-    """The array if it cannot be written to, else a copy that cannot."""
-    if values.flags.writeable:
-        values = values.copy()
-        values.setflags(write=False)
-    return values
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from eiv.posteriors.base import PointPosterior, Theta, ThetaVariance, WeightDraw
 from eiv.posteriors.bernoulli_dropout import BernoulliDropout
 from eiv.posteriors.concrete_dropout import ConcreteDropout
 from eiv.posteriors.ensemble import Ensemble
+from eiv.posteriors.exported import OnnxGraph, OnnxTheta
 from eiv.posteriors.gaussian_dropout import GaussianDropout
 from eiv.posteriors.last_layer_laplace import LastLayerLaplace
 from eiv.posteriors.linearised_laplace import LinearisedLaplace
@@ -21,6 +22,8 @@ __all__ = [
     "LastLayerLaplace",
     "LinearisedLaplace",
     "MeanField",
+    "OnnxGraph",
+    "OnnxTheta",
     "PointPosterior",
     "Theta",
     "ThetaVariance",

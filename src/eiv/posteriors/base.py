@@ -16,6 +16,7 @@ from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
+from eiv.posteriors.exported import OnnxGraph, OnnxTheta
 
 __all__ = ["PointPosterior", "Theta", "ThetaVariance", "WeightDraw", "WeightPosterior"]
 
@@ -92,7 +93,8 @@ class WeightPosterior(ABC):
         fewest_networks: the number of networks that a model needs for its weights to vary.
 
     A family with the mean and variance of f over theta in closed form computes them in `mean` and `theta_variance`, and
-    returns True from `in_closed_form`. Its predictions then have no Monte Carlo error from the weights.
+    returns True from `in_closed_form`. Its predictions then have no Monte Carlo error from the weights. A family that
+    can be exported to ONNX says in `onnx_theta` how theta comes from noise.
 
     A family is passed as a class, or, where it has parameters of its own, as an object that is made from these alone:
     `EiVRegressor(posterior=Own(rate=0.2))`. Of that object `start` makes the posterior that is trained.
@@ -233,6 +235,19 @@ class WeightPosterior(ABC):
         """Var f over theta at `zeta`, `S x R x n_x`, in closed form, and f under each draw minus the mean of f."""
         raise NotImplementedError(f"{type(self).__name__} knows no variance over theta in closed form.")
 
+    @classmethod
+    def exports_onnx(cls) -> bool:
+        """Whether this very class defines `onnx_theta`; a class derived from it may draw theta in another way."""
+        return "onnx_theta" in vars(cls)
+
+    def onnx_theta(self, graph: OnnxGraph, parameters: Mapping[str, str]) -> OnnxTheta:
+        """Theta in an ONNX graph, where `parameters` are those of the stack, by name: `shape`.
+
+        A family whose draws are masks alone returns `OnnxTheta(parameters, masks={...})`, and says there how to draw
+        them. Other random numbers come from `graph.noise`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define onnx_theta: how theta comes from noise.")
+
     def in_double(self) -> Self:
         """The same posterior in float64, where its networks can be converted (see `NetworkStack.in_double`)."""
         changed = copy.copy(self)
@@ -304,6 +319,10 @@ class WeightPosterior(ABC):
             parts.append(part)
             start += size
         return parts
+
+    def rates_of_layers(self) -> list[list[float]]:
+        """The rates of the dropout layers, the same for each network: `S x layers`."""
+        return [[layer.rate for layer in self.stack.dropout_layers]] * self.stack.n_networks
 
     def no_masks(self, n_each: int = 1) -> dict[str, Tensor]:
         """Masks of ones, which drop nothing, for `n_each` copies of each network: `S n_each x 1 x shape`."""

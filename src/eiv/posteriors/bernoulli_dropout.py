@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from torch import Tensor
 
 from eiv.engine.streams import Streams
 from eiv.networks import NetworkStack
 from eiv.posteriors.base import Theta, WeightDraw, WeightPosterior, check_dropout_layers
+from eiv.posteriors.exported import OnnxGraph, OnnxTheta
 
 __all__ = ["BernoulliDropout"]
 
@@ -76,3 +79,7 @@ class BernoulliDropout(WeightPosterior):
         """Section 2.1: (1 - p) / (2 lambda_theta^2) times the sum of squared weights, `S`."""
         squares = self.squares()
         return (1 - self.rate) * self.penalty_beside(squares) * squares
+
+    def onnx_theta(self, graph: OnnxGraph, parameters: Mapping[str, str]) -> OnnxTheta:
+        """The networks' parameters, and masks of 0 and 1 / (1 - p)."""
+        return OnnxTheta(parameters, masks={"kind": "bernoulli", "p": self.rates_of_layers()})

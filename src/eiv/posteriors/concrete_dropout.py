@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
 from eiv.engine.streams import Streams
 from eiv.networks import NetworkStack
 from eiv.posteriors.base import PACE, Theta, WeightDraw, WeightPosterior, check_dropout_layers, sum_over_units
+from eiv.posteriors.exported import OnnxGraph, OnnxTheta
 
 __all__ = ["ConcreteDropout"]
 
@@ -91,3 +94,7 @@ class ConcreteDropout(WeightPosterior):
         squares = self.squares()
         penalty = (1 - rates.mean(1)) * self.penalty_beside(squares) * squares
         return penalty - sum_over_units(self.stack, entropies)
+
+    def onnx_theta(self, graph: OnnxGraph, parameters: Mapping[str, str]) -> OnnxTheta:
+        """The networks' parameters, and masks of 0 and 1 / (1 - p)."""
+        return OnnxTheta(parameters, masks={"kind": "bernoulli", "p": self.rates.detach().double().tolist()})

@@ -10,6 +10,7 @@ from torch import Tensor
 from eiv.engine.pooling import beside
 from eiv.engine.streams import Streams
 from eiv.posteriors.base import PointPosterior, ThetaVariance, WeightDraw, sum_of_squares
+from eiv.posteriors.exported import OnnxGraph, OnnxTheta
 
 __all__ = ["Ensemble"]
 
@@ -97,3 +98,7 @@ class Ensemble(PointPosterior):
         gaps = [value - anchor for value, anchor in zip(self.stack.parameters.values(), self.anchors, strict=True)]
         squares = sum_of_squares(gaps)
         return self.penalty_beside(squares) * squares
+
+    def onnx_theta(self, graph: OnnxGraph, parameters: Mapping[str, str]) -> OnnxTheta:
+        """The networks' parameters: a member is a point."""
+        return OnnxTheta(parameters)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from torch import Tensor
 
 from eiv.engine.streams import Streams
 from eiv.networks import NetworkStack
 from eiv.posteriors.base import Theta, WeightDraw, WeightPosterior, check_dropout_layers
+from eiv.posteriors.exported import OnnxGraph, OnnxTheta
 
 __all__ = ["GaussianDropout"]
 
@@ -70,6 +73,11 @@ class GaussianDropout(WeightPosterior):
         """The penalty of the weights, `S`."""
         squares = self.squares()
         return self.penalty_beside(squares) * squares
+
+    def onnx_theta(self, graph: OnnxGraph, parameters: Mapping[str, str]) -> OnnxTheta:
+        """The networks' parameters, and normal masks about 1 of variance alpha."""
+        variances = [[p / (1 - p) for p in rates] for rates in self.rates_of_layers()]
+        return OnnxTheta(parameters, masks={"kind": "normal", "variance": variances})
 
 
 def _scaled(noise: Tensor, rate: float) -> Tensor:

@@ -21,6 +21,7 @@ from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
 from eiv.posteriors.base import PointPosterior, ThetaVariance, WeightDraw
 from eiv.posteriors.directions import Directions
+from eiv.posteriors.exported import OnnxGraph, OnnxTheta
 
 __all__ = ["LastLayerLaplace"]
 
@@ -206,6 +207,23 @@ class LastLayerLaplace(PointPosterior):
         rest: Tensor = 0.5 * (scaled.square().sum((1, 2)) - log_det - scaled.shape[1])
         return penalty + torch.where(self.penalties > 0, rest, 0.0).to(penalty.dtype)
 
+    def onnx_theta(self, graph: OnnxGraph, parameters: Mapping[str, str]) -> OnnxTheta:
+        """The MAP estimate, in the last layer plus what was drawn."""
+        _, of_head = self._onnx_draw(graph)
+        moves = self._onnx_moves_of_head(graph, of_head)
+        return OnnxTheta(dict(parameters) | {name: graph.add("Add", parameters[name], moves[name]) for name in moves})
+
+    def _onnx_draw(self, graph: OnnxGraph) -> tuple[str, str]:
+        """The deviations of drawn weights from the MAP estimate, `n_w`; those of the last layer, `n_y x (h + 1)`."""
+        root = self.kept["root"]
+        moved = graph.add("MatMul", graph.of_network(root), graph.noise("weights", root.shape[2:]))
+        of_head = graph.part(moved, 0, 0, self.n_head_weights)
+        return moved, graph.add("Reshape", of_head, graph.constant((self.stack.n_outputs, -1)))
+
+    def _onnx_moves_of_head(self, graph: OnnxGraph, of_head: str) -> dict[str, str]:
+        """The deviations of weights and biases of the last layer, by name."""
+        return {f"{self.head}.{name}": value for name, value in onnx_layer(graph, of_head).items()}
+
     def _exact(self) -> Self:
         """The same posterior, in float64 on a GPU, where products may be rounded to ten bits (TF32).
 
@@ -383,6 +401,12 @@ class LastLayerLaplace(PointPosterior):
             f"posterior: Laplace's approximation needs a network with a linear last layer, but {problem}. Choose "
             "another posterior: 'ensemble', 'swag' and 'mean_field' take any module."
         )
+
+
+def onnx_layer(graph: OnnxGraph, values: str) -> dict[str, str]:
+    """Values of the weights and biases of a layer from `out x (in + 1)`, with the biases last."""
+    weight = graph.part(values, 1, 0, -1)
+    return {"weight": weight, "bias": graph.add("Squeeze", graph.part(values, 1, -1, None), graph.constant([1]))}
 
 
 def _in_dtype(rows: Rows, dtype: torch.dtype) -> Rows:

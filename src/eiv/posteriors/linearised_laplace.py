@@ -15,7 +15,8 @@ from eiv.engine.streams import Streams
 from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
-from eiv.posteriors.last_layer_laplace import Features, LastLayerLaplace
+from eiv.posteriors.exported import OnnxGraph, OnnxTheta
+from eiv.posteriors.last_layer_laplace import Features, LastLayerLaplace, onnx_layer
 
 __all__ = ["LinearisedLaplace"]
 
@@ -104,6 +105,18 @@ class LinearisedLaplace(LastLayerLaplace):
         right = self.kept["right"].split([into for _, into in self._sizes()], dim=1)
         scale = (self.n_directions * max(1, len(self.hidden))) ** -0.5
         return [(name, scale * u, v) for name, u, v in zip(self.hidden, left, right, strict=True)]
+
+    def onnx_theta(self, graph: OnnxGraph, parameters: Mapping[str, str]) -> OnnxTheta:
+        """The MAP estimate, and what was drawn as moves, in which f is linear."""
+        moved, of_head = self._onnx_draw(graph)
+        delta, moves = graph.part(moved, 0, self.n_head_weights, None), {}
+        for place, (name, left, right) in enumerate(self.directions()):
+            own = graph.part(delta, 0, place * self.n_directions, (place + 1) * self.n_directions)
+            along = graph.add("Mul", graph.of_network(left), own)  # out x K
+            both = graph.add("Transpose", graph.of_network(right), perm=[1, 0])  # K x (in + 1)
+            for kind, value in onnx_layer(graph, graph.add("MatMul", along, both)).items():
+                moves[f"{name}.{kind}"] = value
+        return OnnxTheta(parameters, moves | self._onnx_moves_of_head(graph, of_head))
 
     def _shapes_of_directions(self) -> dict[str, tuple[int, ...]]:
         """The shapes of u and v, `S x all outputs x M` and `S x all inputs x M`."""

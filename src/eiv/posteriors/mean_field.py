@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from eiv.engine.streams import Streams
 from eiv.networks import NetworkStack
 from eiv.posteriors.base import PACE, Theta, WeightDraw, WeightPosterior
+from eiv.posteriors.exported import OnnxGraph, OnnxTheta
 
 __all__ = ["MeanField"]
 
@@ -101,6 +103,15 @@ class MeanField(WeightPosterior):
         log_sigma = self.learned["log_sigma"]
         kl: Tensor = _SigmaKL.apply(log_sigma, self.penalty_beside(log_sigma))  # type: ignore[no-untyped-call]
         return kl + self._constant()
+
+    def onnx_theta(self, graph: OnnxGraph, parameters: Mapping[str, str]) -> OnnxTheta:
+        """The weights mu + sigma e."""
+        shapes = {name: value.shape[1:] for name, value in self.stack.parameters.items()}
+        drawn, sigmas = {}, self.sigmas.split([shape.numel() for shape in shapes.values()], dim=1)
+        for (name, shape), sigma in zip(shapes.items(), sigmas, strict=True):
+            moved = graph.add("Mul", graph.of_network(sigma.unflatten(1, shape)), graph.noise(name, shape))
+            drawn[name] = graph.add("Add", parameters[name], moved)
+        return OnnxTheta(drawn)
 
     def _constant(self) -> float | Tensor:
         n_weights, penalty = self.learned["log_sigma"].shape[1], self.weight_penalty

@@ -12,6 +12,7 @@ from eiv.inputs import Rows, ZetaDraws
 from eiv.likelihoods import Likelihood
 from eiv.networks import NetworkStack
 from eiv.posteriors.base import PointPosterior, Theta, WeightDraw
+from eiv.posteriors.exported import OnnxGraph, OnnxTheta
 
 __all__ = ["SWAG"]
 
@@ -143,6 +144,19 @@ class SWAG(PointPosterior):
         n_weights, inverse_variances = stds.shape[1], 2 * self.penalties
         rest = 0.5 * (inverse_variances * trace - log_det - n_weights * (1 + inverse_variances.log()))
         return penalty + torch.where(inverse_variances > 0, rest, 0.0).to(penalty.dtype)
+
+    def onnx_theta(self, graph: OnnxGraph, parameters: Mapping[str, str]) -> OnnxTheta:
+        """The weights of a draw, as in `theta`."""
+        rank = next(value.shape[1] for name, value in self.kept.items() if name.startswith("path."))
+        along = graph.add("Unsqueeze", graph.noise("path", (rank,)), graph.constant([0]))  # 1 x K
+        drawn = {}
+        for name, mean in parameters.items():
+            shape = self.stack.parameters[name].shape[1:]
+            path = graph.of_network(self.kept[f"path.{name}"].flatten(2))  # K x weights
+            moved = graph.add("Reshape", graph.add("MatMul", along, path), graph.constant(shape))
+            across = graph.add("Mul", graph.of_network(self.std_of(name)), graph.noise(name, shape))
+            drawn[name] = graph.add("Add", mean, graph.add("Add", moved, across))
+        return OnnxTheta(drawn)
 
     def _restart(self) -> None:
         self._seen = 0

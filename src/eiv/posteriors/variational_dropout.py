@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
 from eiv.engine.streams import Streams
 from eiv.networks import NetworkStack
 from eiv.posteriors.base import PACE, Theta, WeightDraw, WeightPosterior, check_dropout_layers, sum_over_units
+from eiv.posteriors.exported import OnnxGraph, OnnxTheta
 
 __all__ = ["VariationalDropout", "log_uniform_kl"]
 
@@ -90,6 +93,10 @@ class VariationalDropout(WeightPosterior):
     def kl_beside_decay(self) -> Tensor:
         """The divergence of s, `S`."""
         return sum_over_units(self.stack, log_uniform_kl(PACE * self.learned["log_alpha"]))
+
+    def onnx_theta(self, graph: OnnxGraph, parameters: Mapping[str, str]) -> OnnxTheta:
+        """The networks' parameters, and normal masks about 1 of variance alpha."""
+        return OnnxTheta(parameters, masks={"kind": "normal", "variance": self.alphas.detach().double().tolist()})
 
 
 def log_uniform_kl(log_alpha: Tensor) -> Tensor:

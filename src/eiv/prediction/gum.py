@@ -26,8 +26,8 @@ class InputQuantity:
         std: u(x_i), its standard uncertainty, in the unit of the value.
         sensitivity: c_i, the sensitivity coefficient.
         dof: the degrees of freedom of u(x_i); infinite where it is taken as known.
-        unit: the unit of the value, in the notation of the D-SI, such as `\degreecelsius`; where it has none, the name
-            of the unit.
+        unit: the unit of the value, in the notation of the D-SI, such as `\degreecelsius`, and `\one` for a number
+            without dimension; where it has none, the name of the unit. None where the unit is not known.
 
     Examples:
         >>> InputQuantity("length", 2.0, std=0.1, sensitivity=-3.0).contribution
@@ -40,7 +40,7 @@ class InputQuantity:
     std: float
     sensitivity: float = 1.0
     dof: float = math.inf
-    unit: str = r"\one"
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no standard uncertainty, and what are no degrees of freedom."""
@@ -74,7 +74,7 @@ class UncertaintyBudget:
         remainder: r, the variance that no single input quantity causes: curvature of f, and correlations, which can be
             negative.
         level: the coverage probability.
-        unit: the unit of the result, in the notation of the D-SI.
+        unit: the unit of the result, in the same way.
 
     Examples:
         >>> budget = UncertaintyBudget("mass", 5.0, (InputQuantity("a", 1.0, 3.0, dof=4), InputQuantity("b", 2.0, 4.0)))
@@ -92,7 +92,7 @@ class UncertaintyBudget:
     quantities: tuple[InputQuantity, ...]
     remainder: float = 0.0
     level: float = 0.95
-    unit: str = r"\one"
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is not finite, a level that is no probability, and a variance that is negative."""

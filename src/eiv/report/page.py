@@ -288,9 +288,11 @@ def _provenance(header: Mapping[str, Any], more: Sequence[tuple[str, str]]) -> S
         "Settings and provenance",
         [],
         tables=[HtmlTable("Where the model and this page come from", ("item", "value"), rows)],
-        folded=[HtmlTable("All settings of the model", ("setting", "value"), settings)],
+        folded=[HtmlTable("All other settings of the model", ("setting", "value"), settings)],
     )
 
 
 def _settings(header: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: "…" if isinstance(value, dict) else value for name, value in settings_of(header).items()}
+    """The settings but for those of the lines "seed" and "networks", which say what came of them."""
+    others = {name: value for name, value in settings_of(header).items() if name not in ("random_state", "n_networks")}
+    return {name: "…" if isinstance(value, dict) else value for name, value in others.items()}

@@ -51,7 +51,7 @@ def header_lines(header: Mapping[str, Any]) -> list[tuple[str, str]]:
         weights = notes["weights"]
         lines.append(("weights of the rows", f"column {weights.get('column')}, {_plain(weights.get('sum'))} in all"))
     lines += [
-        ("networks", f"{header['n_networks']}, {_network(header['settings'])}{_shares(header)}"),
+        ("networks", f"{header['n_networks']}{_of_sizes(header)}, {_network(header['settings'])}{_shares(header)}"),
         (
             "training",
             f"{training['epochs']} {_unit(header['settings'])}, loss {training['first_loss']:.4g} to "
@@ -147,6 +147,12 @@ def _network(settings: Mapping[str, Any]) -> str:
     if settings.get("network") == "cosine":
         return f"a layer of {settings['hidden_units']} cosines"
     return f"{settings['n_hidden']} hidden layers of {settings['hidden_units']} units"
+
+
+def _of_sizes(header: Mapping[str, Any]) -> str:
+    """How many networks belong to each size of the errors, where their size was learned; else empty."""
+    nodes = (header.get("sizes") or {}).get("nodes")
+    return f", {header['n_networks'] // len(nodes)} for each of {len(nodes)} sizes of the errors" if nodes else ""
 
 
 def _shares(header: Mapping[str, Any]) -> str:

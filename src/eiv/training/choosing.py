@@ -160,7 +160,7 @@ def _of_folds(spec: Spec, table: Table, likelihood: str, on_progress: Progress) 
     scores = [_score(model, table.take(fold)) for model, fold in zip(models, folds, strict=True)]
     return Score(
         np.concatenate([each.log_densities for each in scores]),
-        LeftOut(*(np.concatenate(parts) for parts in zip(*(each.left_out for each in scores), strict=True))),
+        LeftOut(*(np.concatenate([getattr(each.left_out, part) for each in scores]) for part in ("crps", "counts"))),
         float(np.sqrt(np.mean([each.rmse**2 for each in scores]))),
     )
 

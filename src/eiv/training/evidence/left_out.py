@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eiv.engine.readonly import ReadOnly
 from eiv.metrics import normal_crps
 from eiv.scaling import mean_and_spread
 from eiv.training.evidence.features import Draws, Family, Inputs, Values
@@ -17,7 +19,8 @@ from eiv.training.evidence.solution import Block, Labels, Output, RowFeatures, S
 _MOST_LEVERAGE = 1 - 1e-9  # less than one but for rounding
 
 
-class LeftOut(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class LeftOut(ReadOnly):
     """How well each label is predicted from the others.
 
     Attributes:
