@@ -231,8 +231,9 @@ def without_workers(monkeypatch):
 
 @pytest.fixture
 def few_zetas(monkeypatch):
-    """Laplace's information from a sixteenth of the zetas, where a test compares two fits and not the integral."""
+    """Laplace's information from a sixteenth of zetas and labels, where a test compares fits and not the integral."""
     monkeypatch.setattr("eiv.posteriors.last_layer_laplace._ZETAS", 16)
+    monkeypatch.setattr("eiv.posteriors.last_layer_laplace._LABELS", 125)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from eiv.io.tables.reading import TableRows
 
 COLUMNS = ("--target", "mass", "--drop", "id", "--drop", "batch", "--drop", "temp_err")
 SMALL = (*QUICK, "--set", "input_prior=normal")
+LEARNS = ("--set", "network=cosine", "--set", "hidden_units=4", "--set", "input_prior=normal", "--no-refit")
 
 
 def said(out):
@@ -60,16 +61,22 @@ def test_the_file_of_options_takes_the_same_notation(folder, run):
 
 @pytest.mark.parametrize("config", [False, True])
 def test_an_error_that_is_itself_an_estimate(folder, run, config):
-    learns = ("--set", "network=cosine", "--set", "hidden_units=8", "--set", "input_prior=normal")
-    given = ("--x-err", "length=0.1 dof=8", "--x-err", "temp=0.2 k=2 dof=50")
+    given = ("--x-err", "length=0.1", "--x-err", "temp=0.2 k=2 dof=50")
     if config:
-        Path("e.toml").write_text("[x_err]\nlength = '0.1 dof=8'\ntemp = '0.2 k=2 dof=50'\n")
+        Path("e.toml").write_text("[x_err]\nlength = 0.1\ntemp = '0.2 k=2 dof=50'\n")
         given = ("--config", "e.toml")
-    status, out, err = run("fit", "d.csv", *COLUMNS, *given, *learns, "--no-refit", "-o", "m.eiv")
+    status, out, err = run("fit", "d.csv", *COLUMNS, *given, *LEARNS, "-o", "m.eiv")
     assert (status, err) == (0, "")
-    assert "0.1, itself an estimate with 8 degrees of freedom: its size is learned" in said(out)
     assert "0.1 (0.2 at k = 2), itself an estimate with 50 degrees of freedom: its size is learned" in said(out)
     assert "the stated ones, uncertain by" in said(out)
+    assert (EiVRegressor.load("m.eiv").x_err_scale_.prior_std > 0).tolist() == [False, True]
+
+
+def test_errors_of_all_columns_can_be_estimates(folder, run):
+    given = ("--x-err", "length=0.1 dof=8", "--x-err", "temp=0.2 k=2 dof=50")
+    status, out, err = run("fit", "d.csv", *COLUMNS, *given, *LEARNS, "-o", "m.eiv")
+    assert (status, err) == (0, "")
+    assert "0.1, itself an estimate with 8 degrees of freedom: its size is learned" in said(out)
     model = EiVRegressor.load("m.eiv")
     assert (model.x_err_scale_.prior_std > 0).all()
     assert "itself an estimate with 8 degrees of freedom" in said(run("info", "m.eiv")[1])
@@ -82,9 +89,7 @@ def test_an_error_that_is_itself_an_estimate(folder, run, config):
 
 
 def test_a_column_of_errors_can_be_an_estimate(folder, run):
-    learns = ("--set", "network=cosine", "--set", "hidden_units=8", "--set", "input_prior=normal")
-    errors = ("--x-err", "temp=temp_err dof=6", "--no-refit")
-    status, out, _ = run("fit", "d.csv", *COLUMNS[:-2], *errors, *learns, "-o", "m.eiv")
+    status, out, _ = run("fit", "d.csv", *COLUMNS[:-2], "--x-err", "temp=temp_err dof=6", *LEARNS, "-o", "m.eiv")
     assert status == 0
     assert "column temp_err, itself an estimate with 6 degrees of freedom: its size is learned" in said(out)
     sizes = EiVRegressor.load("m.eiv").x_err_scale_

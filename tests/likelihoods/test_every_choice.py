@@ -48,7 +48,7 @@ ERRORS = {
 LIKELIHOODS = pytest.mark.parametrize("likelihood", ["student_t", "varying"])
 
 
-pytestmark = pytest.mark.usefixtures("any_head")
+pytestmark = pytest.mark.usefixtures("any_head", "few_zetas")
 
 
 @pytest.fixture(autouse=True)

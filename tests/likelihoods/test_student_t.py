@@ -329,6 +329,7 @@ def test_a_file_holds_scale_and_nu(fitted, wild, tmp_path):
         EiVRegressor.load(tmp_path / "bad.eiv")
 
 
+@pytest.mark.usefixtures("few_zetas")
 @pytest.mark.parametrize("family", ["bernoulli_dropout", "mean_field", "ensemble", "swag", "linearised_laplace"])
 def test_it_serves_every_family_stacked_with_errors_of_labels(family):
     random = np.random.default_rng(0)

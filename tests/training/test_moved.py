@@ -57,7 +57,9 @@ def test_profile_on_a_line_is_demings_regression():
     assert slope - least_squares > 0.1, "which is another line than that of least squares"
 
 
-@pytest.mark.parametrize(("assumed", "prior"), [(0.2, "normal"), (0.4, "normal"), (0.4, "flat")])
+@pytest.mark.parametrize(
+    ("assumed", "prior"), [pytest.param(0.2, "normal", marks=pytest.mark.slow), (0.4, "normal"), (0.4, "flat")]
+)
 def test_an_assumed_size_has_the_slope_of_the_closed_form(assumed, prior):
     """S_xy / (S_xx - s^2) with a learned normal prior, S_xy / S_xx with a flat one, sigma_y being fitted.
 
@@ -80,7 +82,9 @@ class Quadratic(nn.Module):
         return self.last(torch.cat([zeta, zeta.square()], dim=-1))
 
 
-@pytest.mark.parametrize(("module", "errors"), [(nn.Linear, (0.4, 0.3)), (Quadratic, (0.1, 0.1))])
+@pytest.mark.parametrize(
+    ("module", "errors"), [pytest.param(nn.Linear, (0.4, 0.3), marks=pytest.mark.slow), (Quadratic, (0.1, 0.1))]
+)
 def test_profile_is_odrpacks(module, errors):
     """Errors of the curve's own size would leave several minima."""
     odrpack = pytest.importorskip("odrpack")
@@ -188,7 +192,14 @@ def test_networks_of_steps_learn_a_curve_with_it():
     random = np.random.default_rng(1)
     zeta = random.normal(size=(1000, 1))
     X, y = zeta + 0.5 * random.normal(size=zeta.shape), zeta[:, 0] + 0.3 * random.normal(size=1000)
-    settings = {"epochs": 30, "hidden_units": 16, "n_hidden": 1, "learning_rate": 1e-2, "random_state": 0}
+    settings = {
+        "epochs": 30,
+        "hidden_units": 16,
+        "n_hidden": 1,
+        "learning_rate": 1e-2,
+        "batch_size": 64,
+        "random_state": 0,
+    }
     model = EiVRegressor(0.5, zeta_draws="laplace", input_prior="normal", **settings).fit(X, y)
     ends = model.predict([[-1.0], [1.0]], X_err=0)
     assert 0.9 < (ends[1] - ends[0]) / 2 < 1.1, "0.8 where the errors are ignored"

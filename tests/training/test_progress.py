@@ -32,7 +32,7 @@ def fitted(n_splits, **settings):
 
 @pytest.mark.parametrize("n_networks", [1, 2])
 def test_a_fit_of_cosines_says_what_it_does(n_networks):
-    seen, said = fitted(2, network="cosine", hidden_units=32, n_networks=n_networks)
+    seen, said = fitted(2, network="cosine", hidden_units=8, n_networks=n_networks)
     assert seen == sorted(seen)
     assert seen[-1] == 1
     assert {*said} == {*COSINES}

@@ -210,7 +210,7 @@ def test_searches_that_end_in_different_rounds_stand_side_by_side():
     [
         {"posterior": "linearised_laplace", "input_prior": "mixture", "held_out": 0.2, "y_noise": "likelihood"},
         {"posterior": "mean_field", "input_prior": NormalPrior(np.ones(2), np.zeros(2)), "y_noise": 0.5},
-        {"recipe": "default", "network": "cosine", "hidden_units": 32} | dict.fromkeys(ONLY_OF_STEPS),
+        {"recipe": "default", "network": "cosine", "hidden_units": 8} | dict.fromkeys(ONLY_OF_STEPS),
     ],
     ids=["default family", "own prior", "cosine"],
 )
