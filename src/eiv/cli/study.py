@@ -130,7 +130,7 @@ def tables(
     out: Folder = Path("tables"),
     seeds: Annotated[
         str, typer.Option(metavar="A:B", help="Random problems from seed A up to B - 1; below 1000 for development.")
-    ] = "1300:1400",
+    ] = "1200:1300",
     methods: Annotated[str, typer.Option(metavar="NAME,...", help="These methods only.")] = "",
     real: Annotated[bool, typer.Option("--real/--no-real", help="Whether to run real tables.")] = True,
     random: Annotated[bool, typer.Option("--random/--no-random", help="Whether to run random problems.")] = True,
