@@ -59,9 +59,10 @@ def test_nothing_of_it_can_be_changed(fitted, made, tmp_path):
 def with_sizes():
     """A model that has learned its prior, the size of its errors, and how well each label is predicted."""
     random = np.random.default_rng(0)
-    zeta = random.uniform(-1, 1, (80, 1))
+    zeta = random.uniform(-1, 1, (40, 1))
     X = zeta + 0.2 * random.normal(size=zeta.shape)
-    return EiVRegressor(estimated(0.3, dof=4), random_state=0).fit(X, np.sin(3 * zeta[:, 0])).model_
+    settings = {"network": "cosine", "hidden_units": 4, "random_state": 0}
+    return EiVRegressor(estimated(0.3, dof=4), **settings).fit(X, np.sin(3 * zeta[:, 0])).model_
 
 
 def arrays_in(part, seen=()):

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import t
 
 from commands import shown_table, value
-from eiv import EiVRegressor, SuspiciousErrorWarning, estimated
+from eiv import EiVRegressor, SuspiciousErrorWarning
 from eiv.cli import modeltable
 from eiv.io.modelfile import load_model, read_header
 from eiv.io.tables import reading
@@ -43,19 +43,19 @@ def page_of(path, sample=None, fitted=None, notes=None):
     return (path / "page.html").read_text()
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_the_page_has_one_seed_and_says_whose_networks_there_are(tmp_path):
     """The seed that was given, once, and the number of networks with that of the sizes that they belong to."""
-    random = np.random.default_rng(0)
-    zeta = random.uniform(-1, 1, (40, 1))
-    X, y = zeta + 0.2 * random.normal(size=zeta.shape), np.sin(3 * zeta[:, 0])
-    fitted = EiVRegressor(estimated(0.3, dof=4), network="cosine", hidden_units=4, random_state=48151623).fit(X, y)
-    text = page_of(tmp_path, fitted=fitted)
+    X, y = table()
+    EiVRegressor(0.1, **FAST | {"random_state": 48151623}, recipe="paper").fit(X, y).save(tmp_path / "m.eiv")
+    size = {"factor": [0.5] * 4, "std": [0.1] * 4, "prior_std": [0.4] * 4, "nodes": [{}, {}]}
+    header = read_header(tmp_path / "m.eiv") | {"n_networks": 16, "sizes": size}
+    write_model_page(tmp_path / "page.html", load_model(tmp_path / "m.eiv").model, header)
+    text = (tmp_path / "page.html").read_text()
     assert text.count(">48151623<") == 1
     assert "random_state" not in text
     assert "n_networks" not in text
-    n_sizes = len(fitted.x_err_scale_.nodes)
-    each = fitted.model_.n_networks // n_sizes
-    assert f"{fitted.model_.n_networks}, {each} for each of {n_sizes} sizes of the errors, a layer of 4 cosines" in text
+    assert "16, 8 for each of 2 sizes of the errors, 2 hidden layers of 8 units" in text
 
 
 def sample_of(X, y=None, **known):

@@ -250,8 +250,8 @@ def test_splits_learn_a_size_each():
 
 def test_two_columns_have_a_factor_each_or_one_together():
     random = np.random.default_rng(0)
-    zeta = random.uniform(-1, 1, (50, 2))
-    x, y = zeta + [0.1, 0.2] * random.standard_normal((50, 2)), zeta[:, 0] ** 2 + zeta[:, 1]
+    zeta = random.uniform(-1, 1, (30, 2))
+    x, y = zeta + [0.1, 0.2] * random.standard_normal((30, 2)), zeta[:, 0] ** 2 + zeta[:, 1]
     each = EiVRegressor(estimated([0.1, 0.2], dof=20), **TINY).fit(x, y)
     assert len(each.x_err_scale_.nodes) == 4
     assert each.model_.n_networks == 4 * 8
