@@ -68,7 +68,8 @@ def explanations(
     rough, waves = run_tasks(searches, labels.y.device)
     assert rough is not None
     kernels = [found, rough]
-    densities = torch.stack([_held_out(each, inputs, labels) for each in kernels])
+    tasks = [partial(_held_out, each, inputs, labels) for each in kernels]
+    densities = torch.stack(run_tasks(tasks, labels.y.device))
     shares = _shares((labels.weights * densities).cpu().numpy())
     if waves is not None:
         kernels.append(waves)

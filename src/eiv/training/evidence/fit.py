@@ -241,7 +241,7 @@ def _with_all_rows(
 @torch.no_grad()
 def _take_over(posterior: WeightPosterior, members: Sequence[Found]) -> None:
     """Give the networks their frequencies, scales and weights, and the posterior the covariances of these."""
-    roots = []
+    inverses: list[Tensor] = []
     for place, member in enumerate(members):
         family, solution = member.family, member.solution
         values, draws = family.values(member.flat), family.draws(member.flat)
@@ -256,14 +256,14 @@ def _take_over(posterior: WeightPosterior, members: Sequence[Found]) -> None:
             value[place].copy_(wanted[name])
         ones = torch.ones_like(scales)
         ones[-1] = scales[-1]
-        roots.append(
-            torch.block_diag(*(_root(each / (ones.unsqueeze(1) * ones)) for each in solution.inverse_covariance))
-        )
+        inverses.append(solution.inverse_covariance / (ones.unsqueeze(1) * ones))
+    roots = run_tasks([partial(_root, each) for each in inverses], inverses[0].device)
     posterior.load_state({"root": torch.stack(roots)})
 
 
-def _root(inverse_covariance: Tensor) -> Tensor:
-    """Of the inverse: the symmetric one, which is unique."""
-    values, vectors = torch.linalg.eigh(inverse_covariance)
-    root: Tensor = vectors * values.rsqrt() @ vectors.T
+@torch.no_grad()
+def _root(inverse_covariances: Tensor) -> Tensor:
+    """Of the inverses, `n_y x F x F`, in blocks: the symmetric one, which is unique."""
+    values, vectors = torch.linalg.eigh(inverse_covariances)
+    root: Tensor = torch.block_diag(*(vectors * values.rsqrt().unsqueeze(1) @ vectors.mT))
     return root
