@@ -22,12 +22,13 @@ from eiv.metrics import coverage, normal_crps, rmse
 from eiv.training import choosing
 from eiv.training.evidence import KernelSearch, LeftOut
 from eiv.training.evidence import density as density_module
+from eiv.training.evidence import fit as fit_module
 from eiv.training.evidence import pool as pool_module
 from eiv.training.evidence.density import log_evidence
 from eiv.training.evidence.features import Family, Inputs
 from eiv.training.evidence.left_out import left_out, predicted_from_others
 from eiv.training.evidence.search import Found, evaluated
-from eiv.training.evidence.solution import Labels, predicted, solve
+from eiv.training.evidence.solution import Labels, Solution, predicted, solve
 from eiv.training.fitting import Spec, Table
 from eiv.training.settings import settings_for
 
@@ -431,8 +432,8 @@ def test_errors_that_the_labels_contradict_are_taken_as_less(factor):
 
 
 def test_splits_of_a_table_are_warned_about_once(monkeypatch):
-    said = choosing._Said(100.0, *[partial(LeftOut, np.ones(1), np.ones(1))] * 2)
-    monkeypatch.setattr(choosing, "_what_labels_say", lambda spec, table, factors, stated: dict.fromkeys(factors, said))
+    said = choosing._Said(100.0, False, *[partial(LeftOut, np.ones(1), np.ones(1))] * 2)
+    monkeypatch.setattr(choosing, "_what_labels_say", lambda spec, table, factors, *_: dict.fromkeys(factors, said))
     X, y, _, _ = table(60, 2)
     model = EiVRegressor(0.4, **COSINE | {"hidden_units": 16}, x_err_factor=1.0)
     with pytest.warns(SuspiciousErrorWarning, match="contradict the errors of X") as caught:
@@ -446,7 +447,7 @@ def test_errors_that_are_right_are_not_warned_about(recwarn):
     assert not recwarn.list
     # Compared with the errors that it was fitted with, a kernel ends near where it begins: no evidence for either.
     spec, rows = Spec(model.model_.arguments, 0), Table(X, np.full((1, 2), 0.4), y[:, None])
-    again = choosing._what_labels_say(spec, rows, (1.0,), model.model_)[1.0]
+    again = choosing._what_labels_say(spec, rows, (1.0,), model.model_, model.model_.record.n_searched)[1.0]
     assert again.evidence == pytest.approx(model.model_.record.evidence, abs=choosing._VERY_STRONG / 2)
 
 
@@ -528,6 +529,27 @@ def test_no_label_decides_its_own_prediction_alone(seed, noise, two_valued, repe
     assert (scores < 100 * (1 + y.abs().max().item())).all()
 
 
+def test_weights_that_labels_determine_are_counted():
+    """Of independent features with information i about each, i / (1 + i) is determined."""
+    information = torch.tensor([0.0, 1.0, 3.0, 1e9], dtype=F64)
+    inverse = torch.stack([torch.diag(1 + information), torch.eye(4, dtype=F64)])
+    nothing = torch.zeros(1, 2, dtype=F64)
+    solution = Solution(torch.zeros(2, 4, dtype=F64), inverse, nothing, nothing, nothing[0])
+    assert solution.n_determined == pytest.approx(0.5 + 0.75 + 1, rel=1e-6)
+
+
+@pytest.mark.parametrize(("waves", "most", "n_searched"), [(0.5, 48, 12), (9, 48, 24), (9, 12, 12)])
+def test_a_kernel_whose_weights_the_labels_determine_is_found_with_more_frequencies(
+    monkeypatch, waves, most, n_searched
+):
+    monkeypatch.setattr(fit_module, "_SEARCHED", 12)
+    random = np.random.default_rng(0)
+    X = random.uniform(-1, 1, (80, 1))
+    y = np.sin(waves * X[:, 0]) + 0.02 * random.standard_normal(80)
+    model = EiVRegressor(1e-4, **COSINE | {"hidden_units": most}).fit(X, y)
+    assert model.model_.record.n_searched == n_searched
+
+
 def test_labels_in_folds_are_predicted_by_kernels_that_have_not_seen_them():
     X, y, _, _ = table(40, 2)
     rows = Rows(ZetaNormal(torch.tensor(X), torch.full((40, 2), 0.4, dtype=F64)), torch.tensor(y[:, None]))
@@ -586,8 +608,8 @@ def test_errors_are_ignored_where_labels_left_out_are_predicted_better_without(
 
     taken, without = zip(scores(better, scatter), scores(in_folds, 2.0), strict=True)
 
-    def said(spec, table, factors, stated):
-        return {each: choosing._Said(-math.inf, *(taken if each else without)) for each in factors}
+    def said(spec, table, factors, *_):
+        return {each: choosing._Said(-math.inf, False, *(taken if each else without)) for each in factors}
 
     monkeypatch.setattr(choosing, "_what_labels_say", said)
     monkeypatch.setattr(KernelSearch, "left_out", lambda search, found: taken[0]())
@@ -597,6 +619,22 @@ def test_errors_are_ignored_where_labels_left_out_are_predicted_better_without(
         model = EiVRegressor(0.4, **COSINE | {"hidden_units": 16}).fit(X, y)
     assert model.x_err_factor_ == factor
     assert ["CRPS 25% larger otherwise" in str(each.message) for each in caught] == [True] * (factor == 0)
+
+
+def test_sizes_of_errors_are_compared_by_kernels_of_as_many_frequencies(monkeypatch):
+    """Where 16 do not suffice for one size, all are compared with the most, errors as they are stated too."""
+    asked = []
+
+    def said(spec, table, factors, stated, n_searched):
+        asked.append((factors, n_searched))
+        same = partial(LeftOut, np.ones(2), np.ones(2))
+        return {each: choosing._Said(0.0, n_searched is not None and each == 0, same, same) for each in factors}
+
+    monkeypatch.setattr(fit_module, "_SEARCHED", 16)
+    monkeypatch.setattr(choosing, "_what_labels_say", said)
+    X, y, _, _ = table(60, 2)
+    assert EiVRegressor(0.4, **COSINE).fit(X, y).x_err_factor_ == 1
+    assert asked == [((0.5, 0.0), 16), ((0.5, 0.0), None), ((1.0,), None)]
 
 
 def test_derivatives_of_the_density_are_those_of_torch():

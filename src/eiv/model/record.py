@@ -65,6 +65,7 @@ class Record(ReadOnly):
         evidence: for networks of cosines, the log density of the labels from which the kernel was found; else None.
         left_out: how well each of these labels is predicted from the others by the fit's kernel. Files do not keep it.
         kernel: for networks of cosines, the logarithms that `evidence` belongs to, as they are searched for; else None.
+        n_searched: the frequencies that this kernel was found with. Files do not keep it.
             Files do not keep it.
         likelihood_choice: how the likelihood was chosen, in words; empty where it was given.
 
@@ -86,4 +87,5 @@ class Record(ReadOnly):
     evidence: float | None = None
     left_out: LeftOut | None = None
     kernel: Array | None = None
+    n_searched: int | None = None
     likelihood_choice: str = ""

@@ -254,15 +254,23 @@ def _borne_out(spec: Spec, table: Table, model: FittedModel) -> tuple[FittedMode
         return model, ""
     asked, of_fit, once = taken, record.left_out, table.once()
 
-    def compared() -> _Said:
-        return _what_labels_say(spec, once, (asked,), model)[asked]
+    def compared(*factors: float) -> dict[float, _Said]:
+        return _what_labels_say(spec, once, factors, model, n_searched)
 
-    stated = _Said(record.evidence, lambda: of_fit, lambda: compared().in_folds())
-    if once is not table:  # copies of a label would be taken for a curve that passes through them, without scatter
-        stated = compared()
-    found = _what_labels_say(spec, once, _FACTORS, model)
+    def in_folds() -> LeftOut:
+        return compared(asked)[asked].in_folds()
+
+    n_searched = record.n_searched
+    stated = _Said(record.evidence, False, lambda: of_fit, in_folds)
+    found = compared(*_FACTORS)
+    is_crowded = any(each.is_crowded for each in found.values())
+    if is_crowded:
+        n_searched = None
+        found = compared(*_FACTORS)
+    if is_crowded or once is not table:  # of copies of a label a curve may pass through all, without scatter
+        stated = compared(asked)[asked]
     if max(each.evidence for each in found.values()) - stated.evidence >= _VERY_STRONG:
-        found |= _what_labels_say(spec, once, _BETWEEN, model)
+        found |= compared(*_BETWEEN)
         taken = max(found, key=lambda factor: found[factor].evidence)
     of_taken = found.get(taken, stated)
     loss = _loss_to_ignoring(of_taken, found[0.0], device_of(spec.arguments["device"]))
@@ -306,12 +314,14 @@ class _Said(NamedTuple):
 
     Attributes:
         evidence: the logarithm of their density.
+        is_crowded: whether the kernel was found with too few frequencies.
         left_out: finds how well each is predicted from the others, by the kernel of a fit to all.
         in_folds: the same, by kernels of fits to the others (`KernelSearch.in_folds`).
 
     """
 
     evidence: float
+    is_crowded: bool
     left_out: Callable[[], LeftOut]
     in_folds: Callable[[], LeftOut]
 
@@ -344,23 +354,28 @@ def _is_larger(of_errors: LeftOut, without: LeftOut) -> bool:
     return of_errors.loss_to(without)[0] > _NO_FARTHER - 1
 
 
-def _what_labels_say(spec: Spec, table: Table, factors: Sequence[float], stated: FittedModel) -> dict[float, _Said]:
+def _what_labels_say(
+    spec: Spec, table: Table, factors: Sequence[float], stated: FittedModel, n_searched: int | None
+) -> dict[float, _Said]:
     """What the labels say of the errors of X, by what these are multiplied by.
 
     Kernel and prior of zeta begin at those of the `stated` errors, so that what is compared is the errors: searches
     from nothing may end at different maxima. These kernels have no directions, but predictions are compared with the
-    kernels that fits would take.
+    kernels that fits would take. All are found with `n_searched` frequencies, None for the most: densities of labels by
+    kernels that more features stand for are not comparable.
     """
     kernel = torch.tensor(stated.record.kernel)
 
     def said(factor: float) -> _Said:
         search = Trial.of(spec.given(x_err_factor=factor), table, stated.input_prior).search
+        if n_searched != search.family.n_frequencies:
+            search = search.wider()
         plain = search.better_near(kernel)
 
         def left_out() -> LeftOut:
             return search.left_out(search.with_directions(plain))
 
-        return _Said(search.log_density(plain), left_out, partial(search.in_folds, plain))
+        return _Said(search.log_density(plain), search.is_crowded(plain), left_out, partial(search.in_folds, plain))
 
     tasks = [partial(said, factor) for factor in factors]
     device = device_of(spec.arguments["device"])

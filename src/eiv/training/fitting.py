@@ -440,7 +440,13 @@ def _fit_by_evidence(
         model = member.fitted(joined, fitted, courses)
         weights = np.concatenate([each.shares for each in (first, *others)])
         kernel = first.kernel.cpu().numpy()
-        record = replace(model.record, evidence=first.evidence, left_out=first.left_out, kernel=kernel)
+        record = replace(
+            model.record,
+            evidence=first.evidence,
+            left_out=first.left_out,
+            kernel=kernel,
+            n_searched=first.n_searched,
+        )
         models.append(replace(model, weights=weights / weights.sum(), record=record))
     return models
 

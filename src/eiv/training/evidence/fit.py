@@ -34,7 +34,8 @@ from eiv.training.evidence.solution import Labels, Solution, predicted, solve
 from eiv.training.progress import Progress, between, tell
 
 _SHARE_OF_EXPLANATIONS = 0.48  # of the time after the search
-_SEARCHED = 96  # frequencies that a kernel is found with
+_SEARCHED = 96  # frequencies that a kernel is found with; twice as many where these do not suffice
+_CROWDED = 0.25  # of the features: where labels determine more of their weights, frequencies do not suffice
 _FOLDS = 5  # of rows whose labels are predicted from the others
 
 
@@ -51,6 +52,7 @@ class Fitted:
             (`KernelSearch.log_density`).
         left_out: how well each of these labels is predicted from the others by the kernel that is taken.
         kernel: the values of the best kernel without directions, to which the evidence belongs.
+        n_searched: the frequencies that it was found with.
 
     """
 
@@ -61,6 +63,7 @@ class Fitted:
     evidence: float
     left_out: LeftOut
     kernel: Tensor
+    n_searched: int
 
 
 class KernelSearch(NamedTuple):
@@ -71,6 +74,7 @@ class KernelSearch(NamedTuple):
         labels: y and known variances.
         family: the features.
         known_noise: sigma_y where it is known, `n_y`.
+        n_wider: the most frequencies that a search may have.
 
     """
 
@@ -78,6 +82,7 @@ class KernelSearch(NamedTuple):
     labels: Labels
     family: Family
     known_noise: Tensor | None
+    n_wider: int
 
     @classmethod
     def of(cls, rows: Rows, n_frequencies: int, seed: int, known_noise: Tensor | None) -> KernelSearch:
@@ -86,7 +91,24 @@ class KernelSearch(NamedTuple):
         known = torch.zeros_like(y) if rows.y_err is None else rows.y_err.double().square()
         labels = Labels(y, known, None if rows.weights is None else rows.weights.double())
         family = Family(inputs.zeta.mean.shape[1], y.shape[1], 0, min(n_frequencies, _SEARCHED), seed)
-        return cls(inputs, labels, family, None if known_noise is None else known_noise.double())
+        known_noise = None if known_noise is None else known_noise.double()
+        return cls(inputs, labels, family, known_noise, min(n_frequencies, 2 * _SEARCHED))
+
+    def is_crowded(self, found: Found) -> bool:
+        """Whether the kernel would be another one with more frequencies, which there may be.
+
+        So few features stand for it that the labels determine many of their weights.
+        """
+        n_more = self.n_wider - self.family.n_frequencies
+        return n_more > 0 and found.solution.n_determined > _CROWDED * found.family.n_features
+
+    def wider(self) -> KernelSearch:
+        """The same with the most frequencies."""
+        return self._replace(family=replace(self.family, n_frequencies=self.n_wider))
+
+    def taken(self, on_round: OnRound, near: Tensor | None) -> Found:
+        """The kernel that a fit takes, from nothing or `near` another one."""
+        return search(self.inputs, self.labels, self.family, self.known_noise, on_round, near)
 
     @property
     def rows(self) -> Tensor:
@@ -95,11 +117,12 @@ class KernelSearch(NamedTuple):
 
     def best(self) -> Found:
         """The best kernel."""
-        return plain_search(*self, unheard)
+        return plain_search(self.inputs, self.labels, self.family, self.known_noise, unheard)
 
     def near(self, flat: Tensor) -> Found:
         """The best kernel that is found from where another one is."""
-        return continued(flat.to(self.labels.y), *self, unheard)
+        flat = flat.to(self.labels.y)
+        return continued(flat, self.inputs, self.labels, self.family, self.known_noise, unheard)
 
     def better_near(self, flat: Tensor) -> Found:
         """The better of the kernels that are found near another one and, without errors, from nothing.
@@ -175,9 +198,12 @@ def fit_by_evidence(
     """
     n_frequencies = posterior.stack.parameters["frequencies.weight"].shape[1]
     task = KernelSearch.of(rows, n_frequencies, seed, known_noise)
-    inputs, labels, family, known = task
-    found, some = search(inputs, labels, family, known, on_round, near), task.rows
-    plain = found.plain or found
+    found = task.taken(on_round, near)
+    if task.is_crowded(found):
+        tell(on_progress, 0.0, "search with more frequencies")
+        task = task.wider()
+        found = task.taken(unheard, near)
+    inputs, labels, known, some, plain = task.inputs, task.labels, task.known_noise, task.rows, found.plain or found
     own = [Inputs(zeta.to(labels.y.device, torch.float64)) for zeta in halves] or [inputs] * MEMBERS
     members: list[Found] = []
     shares: list[float] = []
@@ -195,7 +221,7 @@ def fit_by_evidence(
     _take_over(posterior, members)
     y_noise = torch.stack([member.family.values(member.flat).log_noise.exp() for member in members])
     course, said = y_noise.new_tensor(found.course), (task.log_density(plain), task.left_out(found))
-    return Fitted(posterior, y_noise, np.array(shares), course, *said, plain.flat)
+    return Fitted(posterior, y_noise, np.array(shares), course, *said, plain.flat, task.family.n_frequencies)
 
 
 def _ends(n: int) -> list[tuple[float, float]]:

@@ -71,6 +71,12 @@ class Solution:
     spare: Tensor
     evidence: Tensor
 
+    @property
+    def n_determined(self) -> float:
+        """How many weights the labels determine, F less the trace of C; of several outputs, the most."""
+        left_open = torch.cholesky_inverse(torch.linalg.cholesky(self.inverse_covariance)).diagonal(dim1=1, dim2=2)
+        return float((1 - left_open).sum(1).max())
+
 
 def solve(
     family: Family, values: Values, draws: Draws, inputs: Inputs, labels: Labels, before: Solution | None = None
