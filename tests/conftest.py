@@ -91,11 +91,8 @@ LONGEST = [
     "tests/guarantees/test_default_recipe.py::test_the_curve_is_not_flattened_where_the_true_inputs_are_normal[small]",
     "tests/cli/test_signals.py::test_workers_end_with_a_reproduction[SIGHUP-True]",
     "tests/training/test_explanations.py::test_what_is_washed_out_is_covered",
-    "tests/cli/test_signals.py::test_workers_end_with_a_reproduction[SIGKILL-False]",
     "tests/test_readme.py::test_commands_run_in_order",
     "tests/test_docs.py::test_python_blocks_run_in_order[compare.md-quick]",
-    "tests/training/test_recipes.py::test_labels_that_are_noise_alone_are_covered",
-    "tests/posteriors/test_linearised_laplace.py::test_with_many_directions_it_is_that_of_all_weights",
     "tests/experiments/paper/test_report.py::test_the_page_needs_nothing_from_elsewhere",
     "tests/test_contributing.py::test_the_changes_apply_and_what_they_add_works",
 ]

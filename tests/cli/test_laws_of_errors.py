@@ -72,6 +72,7 @@ def test_an_error_that_is_itself_an_estimate(folder, run, config):
     assert (EiVRegressor.load("m.eiv").x_err_scale_.prior_std > 0).tolist() == [False, True]
 
 
+@pytest.mark.slow
 def test_errors_of_all_columns_can_be_estimates(folder, run):
     given = ("--x-err", "length=0.1 dof=8", "--x-err", "temp=0.2 k=2 dof=50")
     status, out, err = run("fit", "d.csv", *COLUMNS, *given, *LEARNS, "-o", "m.eiv")

@@ -145,7 +145,7 @@ def until(holds, seconds=60):
     ("name", "to_all"),
     [
         ("SIGHUP", True),
-        ("SIGKILL", False),
+        pytest.param("SIGKILL", False, marks=pytest.mark.slow),
         pytest.param("SIGTERM", True, marks=pytest.mark.slow),
         pytest.param("SIGTERM", False, marks=pytest.mark.slow),
         pytest.param("SIGHUP", False, marks=pytest.mark.slow),
@@ -183,7 +183,7 @@ script()
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
+@pytest.mark.parametrize("name", [pytest.param("SIGKILL", marks=pytest.mark.slow), "SIGTERM"])
 def test_workers_end_with_a_reproduction_that_has_just_started_them(tmp_path, name):
     number = getattr(signal, name)
     few = ("--only", "linear,quadratic", "--networks", "2", "--device", "cpu", "--out", tmp_path / "r")

@@ -203,6 +203,7 @@ def test_a_whole_fit_finds_the_correlation(correlated, tmp_path):
     assert np.array_equal(again.noise_covariance, p.noise_covariance)
 
 
+@pytest.mark.slow
 def test_one_output_and_layers(correlated):
     X, Y = correlated
     fast = {"hidden_units": 16, "n_hidden": 1, "epochs": 20, "learning_rate": 0.02, "random_state": 0}
@@ -212,7 +213,7 @@ def test_one_output_and_layers(correlated):
     np.testing.assert_allclose(q.noise_covariance[:, 0, 0], q.noise**2)
 
 
-@pytest.mark.parametrize("likelihood", ["student_t", "varying"])
+@pytest.mark.parametrize("likelihood", [pytest.param("student_t", marks=pytest.mark.slow), "varying"])
 def test_other_likelihoods_find_the_correlation(correlated, likelihood, tmp_path):
     """As layers with normal noise; files hold it, older ones have independent outputs, and labels are drawn jointly."""
     X, Y = correlated

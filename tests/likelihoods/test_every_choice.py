@@ -114,6 +114,7 @@ def test_the_command_line_fits_tells_predicts_and_explains(likelihood, folder, r
 
 @LIKELIHOODS
 @pytest.mark.usefixtures("unrendered")
+@pytest.mark.slow
 def test_a_page_of_several_outputs(likelihood, tmp_path):
     model, _ = fitted(likelihood, x_err=0.2)
     model.save(tmp_path / "m.eiv")

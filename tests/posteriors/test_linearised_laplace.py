@@ -93,6 +93,7 @@ def test_a_draw_is_the_tangent_of_the_network_in_its_weights():
     torch.testing.assert_close(posterior.evaluate(draw, shared), posterior.evaluate(draw, shared.contiguous()))
 
 
+@pytest.mark.slow
 def test_with_many_directions_it_is_that_of_all_weights(monkeypatch):
     """One hidden layer, exact inputs: the variance of f is J (J^T J / sigma_y^2 + I / lambda^2)^-1 J^T."""
     monkeypatch.setattr(LinearisedLaplace, "n_directions", 2000)

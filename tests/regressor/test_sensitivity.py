@@ -73,7 +73,7 @@ def of_pinned(overstated):
         return sensitivity(models["pinned"], data.X, data.y, factors=[0.33, 2.0])
 
 
-@pytest.mark.parametrize("kind", ["default", "learned"])
+@pytest.mark.parametrize("kind", [pytest.param("default", marks=pytest.mark.slow), "learned"])
 def test_as_stated_is_what_the_user_states_whatever_the_fit_took(overstated, of_pinned, kind):
     data, models = overstated
     factor = float(np.ravel(models[kind].model_.factor)[0])

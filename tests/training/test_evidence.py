@@ -294,6 +294,7 @@ def test_predictions_do_not_depend_on_their_company(fitted):
 
 
 @pytest.mark.usefixtures("as_stated")
+@pytest.mark.slow
 def test_two_outputs_two_networks_and_known_errors_of_labels():
     X, y, _, _ = table(150, 2)
     Y = np.column_stack([y, 100 - 20 * y])

@@ -187,6 +187,7 @@ def test_every_family_takes_laplace(posterior):
     assert model.zeta_ess_ is None is model.bound_gap_
 
 
+@pytest.mark.slow
 def test_networks_of_steps_learn_a_curve_with_it():
     """The slope of a line in noise, by layers: a normal prior keeps it from being flattened, and sigma_y is fitted."""
     random = np.random.default_rng(1)

@@ -101,6 +101,7 @@ def test_rows_that_are_held_out_keep_overfitting_out_of_sigma_y(x_err):
     assert honest > 0.6  # 12 rows: a standard error of 20 % below 1, within three of them
 
 
+@pytest.mark.slow
 def test_labels_that_are_noise_alone_are_covered():
     """The default recipe calls some of that noise uncertainty about f, but its intervals hold."""
     random = np.random.default_rng(0)

@@ -240,6 +240,7 @@ def test_another_population_is_learned_with_the_errors_of_that_size(learned, tmp
     np.testing.assert_allclose(pd.read_csv("p.csv")["mean"], model.predict(narrow, input_prior=prior), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_splits_learn_a_size_each():
     data = simulate("quadratic", n_rows=60, random_state=0)
     model = EiVRegressor(**TINY)
@@ -248,6 +249,7 @@ def test_splits_learn_a_size_each():
     assert all(each.x_err_scale_.prior_std[0] == pytest.approx(0.13, abs=0.01) for each in found)
 
 
+@pytest.mark.slow
 def test_two_columns_have_a_factor_each_or_one_together():
     random = np.random.default_rng(0)
     zeta = random.uniform(-1, 1, (30, 2))
@@ -302,6 +304,7 @@ def test_true_inputs_are_those_of_all_sizes(learned, with_labels):
         np.testing.assert_allclose(found.std, drawn.std(0), rtol=0.1)
 
 
+@pytest.mark.slow
 def test_the_size_of_a_law_is_learned_beside_missing_readings(tmp_path):
     """A line with rectangular errors of the first column, and gaps in the second, whose readings are exact.
 

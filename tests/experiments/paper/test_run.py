@@ -123,6 +123,7 @@ ONE_UNIT = """
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs sh")
+@pytest.mark.slow
 def test_a_run_outlives_the_shell_that_started_it(tmp_path):
     """Also where a single unit is left, which runs in no worker."""
     wait = '"$@" & while [ ! -e begun ]; do sleep 0.1; done'
