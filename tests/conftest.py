@@ -88,7 +88,6 @@ LONGEST = [
     "tests/experiments/paper/test_run.py::test_killed_in_the_middle_the_tables_are_those_of_an_undisturbed_run",
     "tests/guarantees/test_default_recipe.py::test_each_row_counts_with_its_own_error[small]",
     "tests/test_readme.py::test_python_blocks_run_in_order[quick]",
-    "tests/guarantees/test_default_recipe.py::test_the_curve_is_not_flattened_where_the_true_inputs_are_normal[small]",
     "tests/cli/test_signals.py::test_workers_end_with_a_reproduction[SIGHUP-True]",
     "tests/training/test_explanations.py::test_what_is_washed_out_is_covered",
     "tests/test_readme.py::test_commands_run_in_order",

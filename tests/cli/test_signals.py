@@ -68,6 +68,7 @@ def test_nohup_is_heeded(model, fit_and_send):
     assert (model / "m.eiv").read_bytes() != before, "the new model"
 
 
+@pytest.mark.slow
 def test_a_process_that_is_told_to_end_twice_while_it_learns(model):
     before = (model / "m.eiv").read_bytes()
     steps = ("--recipe", "paper", "--set", "epochs=1000000")

@@ -71,6 +71,7 @@ def test_nobody_reads_the_help(arguments, status):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.filterwarnings("always::eiv.inputs.plausible.SuspiciousErrorWarning")
+@pytest.mark.slow
 def test_a_terminal_that_is_full(folder, run_to):
     said = "error: stdout could not be written: No space left on device.\n"
     for command in ("eiv", "eiv --version", "eiv --help", "eiv fit --help", "eiv study"):

@@ -11,7 +11,7 @@ from pages import blocks, to_run
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "gallery").glob("*.py"))
-QUICK = {"calibration_repeats", "classes"}  # under ten seconds on one core
+QUICK = {"calibration_repeats"}  # under ten seconds on one core
 
 pytestmark = pytest.mark.skipif(not is_installed("matplotlib"), reason="the pages draw figures")
 

@@ -31,6 +31,7 @@ def normal_line():
 
 
 @small_and_full(epochs=10)
+@pytest.mark.slow
 def test_the_curve_is_not_flattened_where_the_true_inputs_are_normal(normal_line, size):
     """The slope has a standard error of 0.009: sqrt(0.21 / (5000 * 0.8)) from the labels, 0.004 from the prior."""
     zeta, X, y = normal_line

@@ -27,6 +27,7 @@ def coverage(model, X, zeta, y=None, **arguments):
     return ((low <= zeta) & (zeta <= high)).mean()
 
 
+@pytest.mark.slow
 def test_of_a_line():
     random = np.random.default_rng(0)
     zeta = random.normal(size=(2 * N_ROWS, 1))

@@ -74,6 +74,7 @@ class LineWithOffsets(PointPosterior):
         return self.means + self.scatter * draw["theta"][:, :, None, None] + self.slopes * zeta
 
 
+@pytest.mark.slow
 def test_moments_of_a_prediction_are_unbiased():
     """2,000 small predictions of one row: the mean of each part within four standard errors of the truth."""
     posterior = LineWithOffsets(small_posterior(2, dtype=torch.float64).stack)

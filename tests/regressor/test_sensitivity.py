@@ -196,6 +196,7 @@ def test_what_cannot_be_measured_is_refused():
         sensitivity(named, pd.DataFrame(X, columns=["c", "b"]), y)
 
 
+@pytest.mark.slow
 def test_another_law_is_what_a_fit_with_it_finds():
     """The stated law and the other one change places."""
     random = np.random.default_rng(0)

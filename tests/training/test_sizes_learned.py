@@ -134,6 +134,7 @@ def test_the_paper_s_recipe_lets_the_size_fall_towards_zero():
     assert min(sizes_by_the_paper_s_loss(data, start=0.1, y_noise=0.1, steps=200)) > 0.1
 
 
+@pytest.mark.slow
 def test_a_text_with_degrees_of_freedom_is_an_estimated_error(learned):
     model, data = learned
     same = EiVRegressor("0.2 dof=4", **SMALL).fit(data.X, data.y)

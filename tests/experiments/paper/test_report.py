@@ -37,6 +37,7 @@ def test_every_figure_is_there_as_svg_and_png(page):
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_the_same_tables_give_the_same_page(page, tmp_path):
     with only_svg():
         assert write_report(run_tables(), tmp_path).read_bytes() == page.read_bytes()

@@ -249,7 +249,7 @@ def test_report_writes_markdown_too(run, tmp_path):
 
 
 @pytest.mark.usefixtures("unrendered")
-@pytest.mark.parametrize("methods", [[], list(METHODS)])
+@pytest.mark.parametrize("methods", [[], pytest.param(list(METHODS), marks=pytest.mark.slow)])
 def test_what_the_command_prints_fits_into_80_columns(run, tmp_path, monkeypatch, methods):
     table = made_up(tmp_path, n_realisations=2, n_networks=2)
     monkeypatch.setattr(coverage, "study_coverage", lambda *args, **options: table)

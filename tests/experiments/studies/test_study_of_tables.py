@@ -152,6 +152,7 @@ def test_settings_come_back_from_a_file_as_they_were(method):
     assert "rows" in settings["words"]
 
 
+@pytest.mark.slow
 def test_the_limit_itself_has_the_scores_of_the_limit(monkeypatch):
     """A method that knows everything: an RMSE of the limit, all intervals right."""
 
