@@ -84,7 +84,7 @@ collect_ignore_glob = [
 # The longest tests, over five seconds each, which start first: no worker is left with one of them at the end.
 LONGEST = [
     "tests/guarantees/test_classes_known.py::test_two_classes_and_one_noisy_column",
-    "tests/guarantees/test_effect.py::test_eiv_covers_the_truth[6]",
+    "tests/guarantees/test_effect.py::test_eiv_covers_the_truth[4]",
     "tests/experiments/paper/test_run.py::test_killed_in_the_middle_the_tables_are_those_of_an_undisturbed_run",
     "tests/guarantees/test_default_recipe.py::test_each_row_counts_with_its_own_error[small]",
     "tests/test_readme.py::test_python_blocks_run_in_order[quick]",

@@ -235,8 +235,9 @@ def test_the_command_line_without_the_other_extras(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"table.csv", "table.xlsx", "table.fits", "m.eiv", "p.parquet"}
 
 
+@pytest.mark.slow
 @with_all
-@pytest.mark.parametrize("extra", ["report", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
+@pytest.mark.parametrize("extra", ["report", *OTHERS])
 def test_each_extra_works_without_the_others(extra):
     """In particular from Python, without the command line."""
     hidden = set(NOT_CORE) - packages_of(extra)

@@ -189,7 +189,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     ("method", "threads"),
     [
-        ("fork", 1),
+        pytest.param("fork", 1, marks=pytest.mark.slow),
         pytest.param("forkserver", 2, marks=pytest.mark.slow),
         pytest.param("spawn", 2, marks=pytest.mark.slow),
     ],

@@ -219,7 +219,7 @@ LINE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("x_err", [0.0, 0.5])
+@pytest.mark.parametrize("x_err", [0.0, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_a_line_has_the_posterior_of_a_grid(x_err):
     """y = 1.5 zeta + 0.3 t_3, 300 rows: beta and s on a grid, with the nu that was found.
 

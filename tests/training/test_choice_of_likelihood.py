@@ -87,6 +87,7 @@ def test_folds_are_of_all_rows_and_apart(monkeypatch):
         assert not set(learned) & set(found.log_densities[30 * fold : 30 * fold + 30])
 
 
+@pytest.mark.slow
 def test_without_finite_densities_noise_is_normal():
     """In one fold all labels that are learned are the same, so that no label has a density."""
     y = np.r_[1.0, np.zeros(59)]

@@ -85,6 +85,7 @@ def test_pairs_go_by_shares(shares, pairs):
     assert module._given_out(np.array(shares), 4).tolist() == pairs
 
 
+@pytest.mark.slow
 def test_a_rough_curve_asks_for_a_rough_kernel_and_a_smooth_one_does_not():
     shares = []
     for g in (walk, torch.sin):

@@ -224,6 +224,7 @@ def test_a_part_of_the_study_says_what_is_missing(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("unrendered")
+@pytest.mark.slow
 def test_a_method_may_be_run_on_one_problem_only(run, tmp_path):
     """As `eiv study coverage --methods ours --problems sine` does in a folder that holds the other methods."""
     table = made_up(tmp_path, methods=["non-EiV", "paper", "ours"], n_realisations=2, n_networks=2)

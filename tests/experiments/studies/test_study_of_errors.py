@@ -34,6 +34,7 @@ def test_data_are_the_same_for_all_methods_and_stated_sizes():
 
 
 @pytest.mark.usefixtures("without_workers")
+@pytest.mark.slow
 def test_a_small_study_runs_and_makes_its_page(monkeypatch, tmp_path):
     monkeypatch.setattr(errors, "STATED", (2.0,))
     monkeypatch.setattr(errors, "ZETAS", ("normal",))
